@@ -1,0 +1,189 @@
+package wire
+
+import (
+	"errors"
+	"io"
+	"net"
+	"sync"
+	"syscall"
+)
+
+// socket lies between crypto/tls and TCP. It reads whatever has arrived with one
+// system call, holds no buffer while it waits, and gathers the records that
+// crypto/tls writes until flush: crypto/tls alone makes one system call for each
+// record of at most 16 KiB in either direction.
+//
+// One goroutine reads; any may write.
+type socket struct {
+	net.Conn
+	raw     syscall.RawConn // nil where the connection has no file descriptor
+	buffers *Buffers
+
+	in     *[]byte // bytes read and not yet taken, nil when there are none
+	lo, hi int
+	// beforeWait runs in the reading goroutine whenever it is about to wait for
+	// bytes: the moment at which whatever was made of earlier ones must go out.
+	beforeWait func()
+
+	mu     sync.Mutex // guards the fields below and the order of writes
+	out    *[]byte    // records gathered and not yet written
+	n      int
+	gather bool
+	err    error // the first error of a write; all later writes return it
+}
+
+func newSocket(c net.Conn, buffers *Buffers) *socket {
+	s := &socket{Conn: c, buffers: buffers}
+	if sc, ok := c.(syscall.Conn); ok {
+		if raw, err := sc.SyscallConn(); err == nil {
+			s.raw = raw
+		}
+	}
+	return s
+}
+
+// Read implements net.Conn. It waits until bytes come, the connection ends or the
+// read deadline passes.
+func (s *socket) Read(p []byte) (int, error) {
+	if s.in == nil {
+		if err := s.fill(); err != nil {
+			return 0, err
+		}
+	}
+	n := copy(p, (*s.in)[s.lo:s.hi])
+	s.lo += n
+	if s.lo == s.hi {
+		s.drop()
+	}
+	return n, nil
+}
+
+func (s *socket) drop() {
+	s.buffers.Put(s.in)
+	s.in = nil
+}
+
+// fill waits for bytes without a buffer and takes one when there are some.
+func (s *socket) fill() error {
+	if s.raw == nil {
+		return s.fillPlain()
+	}
+	var (
+		n       int
+		readErr error
+		told    bool
+	)
+	err := s.raw.Read(func(fd uintptr) bool {
+		b := s.buffers.Get()
+		for {
+			n, readErr = syscall.Read(int(fd), *b)
+			if !errors.Is(readErr, syscall.EINTR) {
+				break
+			}
+		}
+		if n > 0 {
+			s.in, s.lo, s.hi = b, 0, n
+			return true
+		}
+		s.buffers.Put(b)
+		if !errors.Is(readErr, syscall.EAGAIN) {
+			return true
+		}
+		if !told && s.beforeWait != nil {
+			s.beforeWait()
+			told = true
+		}
+		return false
+	})
+	switch {
+	case err != nil:
+		return err // already a *net.OpError: closed, or the deadline
+	case readErr != nil:
+		return &net.OpError{Op: "read", Net: "tcp", Source: s.LocalAddr(), Addr: s.RemoteAddr(), Err: readErr}
+	case n == 0:
+		return io.EOF
+	}
+	return nil
+}
+
+// fillPlain serves connections that are no sockets, such as pipes in tests.
+func (s *socket) fillPlain() error {
+	if s.beforeWait != nil {
+		s.beforeWait()
+	}
+	b := s.buffers.Get()
+	n, err := s.Conn.Read(*b)
+	if n > 0 {
+		s.in, s.lo, s.hi = b, 0, n
+		return nil // an error that came with bytes comes again
+	}
+	s.buffers.Put(b)
+	return err
+}
+
+// Write implements net.Conn. While gathering it waits only when the gathered
+// bytes fill a buffer; then, and else, until TCP takes them or the write deadline
+// passes.
+func (s *socket) Write(p []byte) (int, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.err != nil {
+		return 0, s.err
+	}
+	if !s.gather {
+		n, err := s.Conn.Write(p)
+		s.err = err
+		return n, err
+	}
+	written := 0
+	for written < len(p) {
+		if s.out == nil {
+			s.out, s.n = s.buffers.Get(), 0
+		}
+		k := copy((*s.out)[s.n:], p[written:])
+		s.n += k
+		written += k
+		if s.n == len(*s.out) {
+			if err := s.flushLocked(); err != nil {
+				return written, err
+			}
+		}
+	}
+	return written, nil
+}
+
+// flush writes what was gathered.
+func (s *socket) flush() error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.flushLocked()
+}
+
+func (s *socket) flushLocked() error {
+	if s.out == nil {
+		return s.err
+	}
+	if s.err == nil {
+		_, s.err = s.Conn.Write((*s.out)[:s.n])
+	}
+	s.buffers.Put(s.out)
+	s.out = nil
+	return s.err
+}
+
+// setGather switches gathering; what was gathered goes out first.
+func (s *socket) setGather(on bool) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	err := s.flushLocked()
+	s.gather = on
+	return err
+}
+
+// closeWrite ends the sending direction of TCP.
+func (s *socket) closeWrite() error {
+	if c, ok := s.Conn.(interface{ CloseWrite() error }); ok {
+		return c.CloseWrite()
+	}
+	return nil
+}
