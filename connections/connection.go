@@ -1,0 +1,328 @@
+package connections
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"net"
+	"sync"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kmsg"
+)
+
+// deliverPatience is how long a connection that ended itself waits for the broker to
+// close, too, where that is the only sign that requests without an answer were read.
+// It covers the time for which a broker throttles a producer.
+const deliverPatience = 30 * time.Second
+
+// KafkaConnection is one authenticated connection to one broker. Its user sees
+// requests and answers; the leg beneath, its session end and what follows from that
+// stay in here.
+//
+// Two goroutines use it at a time: one the request side (Begin, Write, End, Flush,
+// Finish), one the response side (NextAnswer, Read, Answered). Everything else may
+// be called by any.
+//
+// At risk, which is announced by State and by Observer.AtRisk, the connection ends
+// itself as soon as nothing is unanswered and no frame is half written: it
+// half-closes towards the broker, and both sides return ErrSessionEnding. Until
+// Stop, a margin before the session end, it takes requests nevertheless; from then on
+// Begin waits for what is outstanding and returns ErrSessionEnding.
+type KafkaConnection struct {
+	target   Target
+	kind     Kind
+	stall    time.Duration
+	observer Observer
+
+	// leg is set once by open, before anybody else knows of the connection.
+	leg *leg
+	// stop is when nothing more may be written, zero for a session without an end.
+	// Set together with leg.
+	stop time.Time
+
+	// The request side's own.
+	inFrame       bool      // between Begin and End
+	writeDeadline time.Time // what the socket was told last
+
+	// The response side's own.
+	head   [answerHead]byte
+	unread int // bytes of the current answer
+
+	mu      sync.Mutex
+	changed sync.Cond // on mu: something that Begin waits for
+	state   State
+	books   admission
+	writing bool     // inFrame, for the others
+	drain   drainage // why state is Draining
+	err     *Error   // why state is Closed, nil after Close and Abort
+	timer   *time.Timer
+	timers  sync.WaitGroup // timer functions that will run or are running
+
+	closing  sync.Once
+	closeErr error
+}
+
+// drainage is why a connection takes no more requests.
+type drainage uint8
+
+const (
+	notDraining drainage = iota
+	sessionEnding
+	finished
+)
+
+func newConnection(target Target, kind Kind, cfg *Config) *KafkaConnection {
+	c := &KafkaConnection{target: target, kind: kind, stall: cfg.Stall, observer: cfg.Observer}
+	c.changed.L = &c.mu
+	return c
+}
+
+// begin and open frame what the Dialer does.
+func (c *KafkaConnection) begin() error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.moveLocked(dialBegun)
+}
+
+func (c *KafkaConnection) open(l *leg) error {
+	c.leg = l
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if err := c.moveLocked(loggedIn); err != nil {
+		return err
+	}
+	if l.lifetime > 0 {
+		begin, stop := riskTimes(l.lifetime, rand.Float64())
+		c.stop = l.begin.Add(stop)
+		c.armLocked(l.begin.Add(begin), c.onRisk)
+	}
+	return nil
+}
+
+func (c *KafkaConnection) moveLocked(e event) error {
+	to, err := c.state.next(e)
+	c.state = to
+	return err
+}
+
+// armLocked has f called at the given time, in a goroutine of its own.
+func (c *KafkaConnection) armLocked(at time.Time, f func()) {
+	c.timers.Add(1)
+	c.timer = time.AfterFunc(time.Until(at), func() {
+		defer c.timers.Done()
+		f()
+	})
+}
+
+func (c *KafkaConnection) disarmLocked() {
+	if c.timer != nil && c.timer.Stop() {
+		c.timers.Done()
+	}
+	c.timer = nil
+}
+
+// onRisk is the timer's at the begin of risk.
+func (c *KafkaConnection) onRisk() {
+	c.mu.Lock()
+	if c.state != Open {
+		c.mu.Unlock()
+		return
+	}
+	_ = c.moveLocked(riskBegun)
+	c.armLocked(c.stop, c.onStop)
+	quiet := c.endIfQuietLocked()
+	c.mu.Unlock()
+
+	c.observer.AtRisk()
+	if quiet {
+		c.halfClose()
+	}
+}
+
+// onStop is the timer's when nothing more may be written.
+func (c *KafkaConnection) onStop() {
+	c.mu.Lock()
+	quiet := c.endIfQuietLocked()
+	c.mu.Unlock()
+	if quiet {
+		c.halfClose()
+	}
+}
+
+// endIfQuietLocked moves a connection at risk on to Draining if this is a moment to
+// end it. The caller must then call halfClose, without the lock.
+//
+// Until stop, a quiet moment has nothing unanswered at all. After it, requests
+// without an answer no longer count: the half-close is what has them delivered, and
+// the broker's own close is their answer.
+func (c *KafkaConnection) endIfQuietLocked() bool {
+	if c.state != AtRiskOfAuthTokenExpiry || c.writing || c.books.due > 0 {
+		return false
+	}
+	if c.books.requests > 0 && time.Now().Before(c.stop) {
+		return false
+	}
+	_ = c.moveLocked(drainBegun)
+	c.drain = sessionEnding
+	c.disarmLocked()
+	c.changed.Broadcast()
+	return true
+}
+
+// halfClose carries out what endIfQuietLocked decided. No frame is half written, and
+// Begin lets none begin, so nobody else writes. It waits for the broker to take the
+// last bytes, until the write deadline.
+func (c *KafkaConnection) halfClose() {
+	s := c.leg.stream
+	_ = s.SetWriteDeadline(time.Now().Add(c.stall))
+	err := s.CloseWrite()
+	switch {
+	case c.Unanswered() == 0:
+		// Nothing can have been lost, whatever became of our close.
+		_ = s.SetReadDeadline(time.Unix(1, 0)) // wakes NextAnswer
+	case err != nil:
+		_ = c.fail(err, true)
+	default:
+		_ = s.SetReadDeadline(time.Now().Add(deliverPatience))
+	}
+}
+
+// Finish ends the request side: what was gathered goes out, then the broker is told
+// that no more comes. NextAnswer goes on to give what is outstanding, then io.EOF.
+// A request that is half written is lost, as it is for the broker. It belongs to the
+// request side, and waits for the broker to take the last bytes, for Config.Stall at
+// most. Calling it again, or after the connection ended, does nothing.
+func (c *KafkaConnection) Finish() error {
+	c.mu.Lock()
+	if c.state == Draining || c.state == Closed {
+		c.mu.Unlock()
+		return nil
+	}
+	if err := c.moveLocked(drainBegun); err != nil {
+		c.mu.Unlock()
+		return c.target.fault(PhaseRelay, err, nil)
+	}
+	c.drain = finished
+	c.disarmLocked()
+	if c.writing {
+		c.books.abandon()
+		c.writing = false
+	}
+	c.inFrame = false
+	c.changed.Broadcast()
+	c.mu.Unlock()
+
+	c.extendWriteDeadline()
+	if err := c.leg.stream.CloseWrite(); err != nil {
+		return c.fail(err, false)
+	}
+	return nil
+}
+
+// fail records the first error of a connection and returns what its sides are to
+// return from then on. dead says that no more answers can come: then reads and writes
+// under way are ended, too. A broker that takes nothing may still have answered.
+func (c *KafkaConnection) fail(err error, dead bool) error {
+	c.mu.Lock()
+	if c.state != Closed {
+		_ = c.moveLocked(ended)
+		c.err = c.target.fault(PhaseRelay, err, nil)
+		c.disarmLocked()
+		c.changed.Broadcast()
+	}
+	out := c.closedLocked()
+	c.mu.Unlock()
+	if dead {
+		_ = c.leg.stream.Abort()
+	}
+	return out
+}
+
+// closedLocked is what a Closed connection returns.
+func (c *KafkaConnection) closedLocked() error {
+	if c.err != nil {
+		return c.err
+	}
+	return c.target.fault(PhaseRelay, net.ErrClosed, nil)
+}
+
+// Close ends the connection: what was gathered goes out, then TLS and TCP are closed.
+// Its error says that this did not work on a connection that was alive until then and
+// had requests that the broker may not have got.
+// It waits 5 s at most for a broker that takes no bytes, and until no goroutine of
+// the connection lives. Both sides' calls return an error. Closing again waits for
+// the first and returns the same.
+func (c *KafkaConnection) Close() error {
+	c.closing.Do(func() {
+		lossy := c.shut()
+		if err := c.leg.stream.Close(); err != nil && lossy {
+			c.closeErr = c.target.fault(PhaseRelay, err, nil)
+		}
+		c.timers.Wait()
+	})
+	return c.closeErr
+}
+
+// Abort ends the connection at once, without a word to the broker. It never waits.
+// Close must follow, which then does not wait for the broker either.
+func (c *KafkaConnection) Abort() {
+	c.shut()
+	_ = c.leg.stream.Abort()
+}
+
+// shut makes the connection Closed and everybody in it leave. It tells whether the
+// connection was alive until then, with something unanswered.
+func (c *KafkaConnection) shut() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	lossy := c.state != Closed && c.books.requests > 0
+	_ = c.moveLocked(ended)
+	c.disarmLocked()
+	c.changed.Broadcast()
+	return lossy
+}
+
+// State returns the state of the moment.
+func (c *KafkaConnection) State() State {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.state
+}
+
+// SessionEnd returns the moment after which the broker takes no more requests, and
+// whether there is one.
+func (c *KafkaConnection) SessionEnd() (time.Time, bool) {
+	if c.leg.lifetime == 0 {
+		return time.Time{}, false
+	}
+	return c.leg.begin.Add(c.leg.lifetime), true
+}
+
+// Unanswered returns how many requests were begun whose answer was not read in full.
+// Those without an answer count until one after them is answered.
+func (c *KafkaConnection) Unanswered() int {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.books.requests
+}
+
+// Versions returns the broker's answer to the ApiVersions v3 of the login. It is
+// shared: not to be modified.
+func (c *KafkaConnection) Versions() *kmsg.ApiVersionsResponse { return c.leg.versions }
+
+// Target returns the broker's address.
+func (c *KafkaConnection) Target() Target { return c.target }
+
+// Kind returns the connection's kind.
+func (c *KafkaConnection) Kind() Kind { return c.kind }
+
+// BeforeWait has f called, on the response side, each time that it is about to wait
+// for the broker: the moment to flush what was made of earlier answers. It must be
+// set before the first NextAnswer.
+func (c *KafkaConnection) BeforeWait(f func()) { c.leg.stream.BeforeWait(f) }
+
+// Format implements fmt.Formatter: every verb shows the broker and the state, nothing
+// else.
+func (c *KafkaConnection) Format(f fmt.State, _ rune) {
+	_, _ = fmt.Fprintf(f, "KafkaConnection{%s %s %s}", c.kind, c.target, c.State())
+}
