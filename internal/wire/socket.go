@@ -21,6 +21,10 @@ type socket struct {
 
 	in     *[]byte // bytes read and not yet taken, nil when there are none
 	lo, hi int
+	// The reading goroutine's own; a closure made for every read would be garbage.
+	tryRead func(fd uintptr) (done bool)
+	readErr error
+	told    bool // beforeWait has run for this read
 	// beforeWait runs in the reading goroutine whenever it is about to wait for
 	// bytes: the moment at which whatever was made of earlier ones must go out.
 	beforeWait func()
@@ -36,7 +40,7 @@ func newSocket(c net.Conn, buffers *Buffers) *socket {
 	s := &socket{Conn: c, buffers: buffers}
 	if sc, ok := c.(syscall.Conn); ok {
 		if raw, err := sc.SyscallConn(); err == nil {
-			s.raw = raw
+			s.raw, s.tryRead = raw, s.readOnce
 		}
 	}
 	return s
@@ -68,42 +72,43 @@ func (s *socket) fill() error {
 	if s.raw == nil {
 		return s.fillPlain()
 	}
-	var (
-		n       int
-		readErr error
-		told    bool
-	)
-	err := s.raw.Read(func(fd uintptr) bool {
-		b := s.buffers.Get()
-		for {
-			n, readErr = syscall.Read(int(fd), *b)
-			if !errors.Is(readErr, syscall.EINTR) {
-				break
-			}
-		}
-		if n > 0 {
-			s.in, s.lo, s.hi = b, 0, n
-			return true
-		}
-		s.buffers.Put(b)
-		if !errors.Is(readErr, syscall.EAGAIN) {
-			return true
-		}
-		if !told && s.beforeWait != nil {
-			s.beforeWait()
-			told = true
-		}
-		return false
-	})
+	s.told, s.readErr = false, nil
+	err := s.raw.Read(s.tryRead)
 	switch {
 	case err != nil:
 		return err // already a *net.OpError: closed, or the deadline
-	case readErr != nil:
-		return &net.OpError{Op: "read", Net: "tcp", Source: s.LocalAddr(), Addr: s.RemoteAddr(), Err: readErr}
-	case n == 0:
+	case s.readErr != nil:
+		return &net.OpError{Op: "read", Net: "tcp", Source: s.LocalAddr(), Addr: s.RemoteAddr(), Err: s.readErr}
+	case s.in == nil:
 		return io.EOF
 	}
 	return nil
+}
+
+// readOnce reads what is there; false means that there is nothing yet.
+func (s *socket) readOnce(fd uintptr) (done bool) {
+	b := s.buffers.Get()
+	var n int
+	var err error
+	for {
+		if n, err = syscall.Read(int(fd), *b); !errors.Is(err, syscall.EINTR) {
+			break
+		}
+	}
+	if n > 0 {
+		s.in, s.lo, s.hi = b, 0, n
+		return true
+	}
+	s.buffers.Put(b)
+	if !errors.Is(err, syscall.EAGAIN) {
+		s.readErr = err
+		return true
+	}
+	if !s.told && s.beforeWait != nil {
+		s.beforeWait()
+		s.told = true
+	}
+	return false
 }
 
 // fillPlain serves connections that are no sockets, such as pipes in tests.

@@ -19,7 +19,7 @@ import (
 )
 
 // configs makes a server and a client that trust each other.
-func configs(t *testing.T) (server, client *tls.Config) {
+func configs(t testing.TB) (server, client *tls.Config) {
 	t.Helper()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
@@ -54,7 +54,7 @@ func (c *counting) Write(p []byte) (int, error) {
 func (c *counting) CloseWrite() error { return c.Conn.(*net.TCPConn).CloseWrite() }
 
 // pair connects two streams over loopback TCP.
-func pair(t *testing.T) (server, client *Stream, sent *counting) {
+func pair(t testing.TB) (server, client *Stream, sent *counting) {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -204,5 +204,30 @@ func TestAnErrorOfAWriteStays(t *testing.T) {
 	}
 	if _, err := client.Write([]byte("x")); err == nil {
 		t.Fatal("a write after the error was taken")
+	}
+}
+
+// BenchmarkPing is one small round trip over warm streams.
+func BenchmarkPing(b *testing.B) {
+	server, client, _ := pair(b)
+	server.BeforeWait(func() { _ = server.Flush() })
+	go func() {
+		buf := make([]byte, 64)
+		for {
+			n, err := server.Read(buf)
+			if err != nil {
+				return
+			}
+			_, _ = server.Write(buf[:n])
+		}
+	}()
+	var answer [64]byte
+	b.ReportAllocs()
+	for b.Loop() {
+		_, _ = client.Write(answer[:])
+		_ = client.Flush()
+		if err := client.ReadFull(answer[:]); err != nil {
+			b.Fatal(err)
+		}
 	}
 }
