@@ -46,7 +46,7 @@ func TestNothingPrintsASecret(t *testing.T) {
 	for verb := '!'; verb <= '~'; verb++ {
 		for _, flags := range []string{"", "+", "#", "-", " ", "0", "20", ".3", "+#"} {
 			for _, v := range []any{text, &text, h, &h, memo, []any{text, h}} {
-				fmt.Fprintf(&out, "%"+flags+string(verb)+"\n", v) //nolint:govet // every verb is the point
+				fmt.Fprintf(&out, "%"+flags+string(verb)+"\n", v)
 			}
 		}
 	}

@@ -116,6 +116,8 @@ func (s *Stream) Close() error {
 // goroutines read and write; they get net.ErrClosed.
 func (s *Stream) Abort() error { return s.sock.Conn.Close() }
 
-// LocalAddr and RemoteAddr are the socket's.
-func (s *Stream) LocalAddr() net.Addr  { return s.sock.LocalAddr() }
+// LocalAddr is the socket's.
+func (s *Stream) LocalAddr() net.Addr { return s.sock.LocalAddr() }
+
+// RemoteAddr is the socket's.
 func (s *Stream) RemoteAddr() net.Addr { return s.sock.RemoteAddr() }

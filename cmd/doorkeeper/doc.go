@@ -1,0 +1,29 @@
+// Command doorkeeper is an authentication gateway in front of Apache Kafka.
+//
+// Read it in this order:
+//
+//   - main.go:     commands, flags and exit codes
+//   - config.go:   the configuration file, typed, with its defaults
+//   - values.go:   the types of its values; each parses its own text
+//   - schema.go:   the keys, found from the types
+//   - load.go:     YAML → Config; every problem at once (problems.go)
+//   - env.go:      environment → Config
+//   - validate.go: what must hold between the keys; files.go: what must lie on disk
+//   - log.go, process.go, process_*.go: the logger; limits of the process itself
+//   - build.go:    the parts, made in order and undone in reverse
+//   - control.go:  the control client; status.go: node status's own connections;
+//     loops.go: noticing that either leads back here
+//   - view.go:     readiness and the status page; version.go: which build this is
+//   - serve.go:    signals; supervise.go: who runs, and who stops before whom
+//
+// This is the only package that knows flags, environment, files of settings and
+// signals, and the only one that knows every other. The control client is made
+// here and handed to tokens alone: the data path has no way to it.
+//
+// Goroutines: one per task of supervise.go and one per tier of them, the signal
+// reader, and what the parts start themselves. All have ended when serve returns,
+// but after a forced exit.
+//
+// Exit codes: 0 ended as asked, 1 failed while running, 2 wrong usage or
+// configuration.
+package main

@@ -1,0 +1,80 @@
+package gateway
+
+import (
+	"encoding/binary"
+	"fmt"
+
+	"github.com/twmb/franz-go/pkg/kerr"
+	"github.com/twmb/franz-go/pkg/kmsg"
+)
+
+// localAnswer makes the answer to a request that no broker sees. It depends on key
+// and version alone.
+func localAnswer(p pending) []byte {
+	response := kmsg.ResponseForKey(p.key)
+	response.SetVersion(p.version)
+	switch r := response.(type) {
+	case *kmsg.SASLHandshakeResponse:
+		// What a broker's SSL listener says: there is nothing to log in to.
+		r.ErrorCode = kerr.IllegalSaslState.Code
+	case *kmsg.SASLAuthenticateResponse:
+		r.ErrorCode = kerr.IllegalSaslState.Code
+		r.ErrorMessage = kmsg.StringPtr("this listener authenticates by client certificate")
+	case *kmsg.CreateDelegationTokenResponse:
+		r.ErrorCode = kerr.DelegationTokenRequestNotAllowed.Code
+	case *kmsg.RenewDelegationTokenResponse:
+		r.ErrorCode = kerr.DelegationTokenRequestNotAllowed.Code
+	case *kmsg.ExpireDelegationTokenResponse:
+		r.ErrorCode = kerr.DelegationTokenRequestNotAllowed.Code
+	case *kmsg.DescribeDelegationTokenResponse:
+		r.ErrorCode = kerr.DelegationTokenRequestNotAllowed.Code
+	}
+	frame, begin := beginFrame(nil, p.correlationID)
+	if p.rule.flexibleAt(p.version) {
+		frame = append(frame, 0)
+	}
+	return endFrame(response.AppendTo(frame), begin)
+}
+
+// versionRange is the span of versions of one API.
+type versionRange struct{ min, max int16 }
+
+// tooNewVersions answers an ApiVersions request of a version above the gateway's,
+// as a broker does (KIP-511): shaped as version 0, error 35, naming the versions
+// that work. The client asks again on the same connection.
+func tooNewVersions(correlationID int32, r versionRange) []byte {
+	response := kmsg.NewPtrApiVersionsResponse()
+	response.ErrorCode = kerr.UnsupportedVersion.Code
+	response.ApiKeys = []kmsg.ApiVersionsResponseApiKey{{
+		ApiKey: int16(kmsg.ApiVersions), MinVersion: r.min, MaxVersion: r.max,
+	}}
+	frame, begin := beginFrame(nil, correlationID)
+	return endFrame(response.AppendTo(frame), begin)
+}
+
+// trimVersions takes what the gateway does not serve out of a broker's ApiVersions
+// answer and lowers maxima; all else stays as the broker said it. The header of
+// this answer never carries tags.
+func trimVersions(dst []byte, p pending, table policy, answer []byte) ([]byte, error) {
+	version := p.version
+	if len(answer) >= 2 && int16(binary.BigEndian.Uint16(answer)) == kerr.UnsupportedVersion.Code { //nolint:gosec // G115: signed in the protocol
+		version = 0 // the broker knows only lower versions and answers in the oldest shape
+	}
+	response := kmsg.NewPtrApiVersionsResponse()
+	response.SetVersion(version)
+	if err := response.ReadFrom(answer); err != nil {
+		return dst, fmt.Errorf("%w: ApiVersions v%d: %w", errAnswer, p.version, err)
+	}
+	kept := response.ApiKeys[:0]
+	for _, k := range response.ApiKeys {
+		highest, ok := table.offered(k.ApiKey)
+		if !ok || highest < k.MinVersion {
+			continue
+		}
+		k.MaxVersion = min(k.MaxVersion, highest)
+		kept = append(kept, k)
+	}
+	response.ApiKeys = kept
+	dst, begin := beginFrame(dst, p.correlationID)
+	return endFrame(response.AppendTo(dst), begin), nil
+}

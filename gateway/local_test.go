@@ -1,0 +1,150 @@
+package gateway
+
+import (
+	"encoding/binary"
+	"reflect"
+	"testing"
+
+	"github.com/twmb/franz-go/pkg/kmsg"
+)
+
+// S3, S4: every version of the six gets the error that Kafka gives, in a form that
+// kmsg reads back.
+func TestLocalAnswers(t *testing.T) {
+	table := newPolicy()
+	for key, code := range map[int16]int16{17: 34, 36: 34, 38: 64, 39: 64, 40: 64, 41: 64} {
+		for version := int16(0); version <= table[key].max; version++ {
+			p := pending{correlationID: 9, key: key, version: version, rule: &table[key]}
+			frame := localAnswer(p)
+			if int(binary.BigEndian.Uint32(frame)) != len(frame)-4 || binary.BigEndian.Uint32(frame[4:]) != 9 {
+				t.Fatalf("key %d version %d: frame %x", key, version, frame)
+			}
+			from := 8
+			if p.rule.flexibleAt(version) {
+				from++
+			}
+			r := kmsg.ResponseForKey(key)
+			r.SetVersion(version)
+			if err := r.ReadFrom(frame[from:]); err != nil {
+				t.Fatalf("key %d version %d: %v", key, version, err)
+			}
+			if got := int16(reflect.ValueOf(r).Elem().FieldByName("ErrorCode").Int()); got != code {
+				t.Fatalf("key %d version %d: error %d, want %d", key, version, got, code)
+			}
+		}
+	}
+}
+
+// B13: an ApiVersions that is too new gets the answer of version 0, error 35, with
+// the range that works.
+func TestTooNewVersions(t *testing.T) {
+	frame := tooNewVersions(5, versionRange{0, 4})
+	r := kmsg.NewPtrApiVersionsResponse()
+	if err := r.ReadFrom(frame[8:]); err != nil {
+		t.Fatal(err)
+	}
+	want := kmsg.ApiVersionsResponseApiKey{ApiKey: 18, MinVersion: 0, MaxVersion: 4}
+	if r.ErrorCode != 35 || len(r.ApiKeys) != 1 || r.ApiKeys[0].ApiKey != want.ApiKey || r.ApiKeys[0].MaxVersion != want.MaxVersion {
+		t.Fatalf("got %+v", r)
+	}
+}
+
+// B12, B14: maxima are lowered and keys removed; minima, features, epochs and unknown
+// tags stay.
+func TestTrimVersions(t *testing.T) {
+	table := newPolicy()
+	for version := int16(0); version <= 4; version++ {
+		in := kmsg.NewPtrApiVersionsResponse()
+		in.SetVersion(version)
+		for key := int16(0); key < 100; key++ {
+			k := kmsg.NewApiVersionsResponseApiKey()
+			k.ApiKey, k.MinVersion, k.MaxVersion = key, min(key, 2), 90
+			if key%2 == 0 {
+				k.MaxVersion = 2
+			}
+			in.ApiKeys = append(in.ApiKeys, k)
+		}
+		in.ThrottleMillis, in.FinalizedFeaturesEpoch = 3, 77
+		in.SupportedFeatures = []kmsg.ApiVersionsResponseSupportedFeature{{Name: "kraft.version", MaxVersion: 1}}
+		in.FinalizedFeatures = []kmsg.ApiVersionsResponseFinalizedFeature{{Name: "transaction.version", MaxVersionLevel: 2, MinVersionLevel: 2}}
+		in.UnknownTags = tagged()
+		p := pending{correlationID: 1, key: 18, version: version, rule: &table[18]}
+		frame, err := trimVersions(nil, p, table, in.AppendTo(nil))
+		if err != nil {
+			t.Fatal(err)
+		}
+		out := kmsg.NewPtrApiVersionsResponse()
+		out.SetVersion(version)
+		if err := out.ReadFrom(frame[8:]); err != nil {
+			t.Fatal(err)
+		}
+		for _, k := range out.ApiKeys {
+			highest, ok := table.offered(k.ApiKey)
+			before := in.ApiKeys[k.ApiKey]
+			if !ok || k.MaxVersion != min(highest, before.MaxVersion) || k.MinVersion != before.MinVersion {
+				t.Errorf("v%d key %d: %+v of %+v", version, k.ApiKey, k, before)
+			}
+		}
+		for key := int16(0); key < 100; key++ {
+			highest, ok := table.offered(key)
+			if ok && highest >= in.ApiKeys[key].MinVersion && !offers(out, key) {
+				t.Errorf("v%d key %d is missing", version, key)
+			}
+		}
+		in.ApiKeys, out.ApiKeys = nil, nil
+		reread := kmsg.NewPtrApiVersionsResponse()
+		reread.SetVersion(version)
+		if err := reread.ReadFrom(in.AppendTo(nil)); err != nil {
+			t.Fatal(err)
+		}
+		reread.ApiKeys = nil
+		if !reflect.DeepEqual(reread, out) {
+			t.Errorf("v%d: something else changed: %+v, %+v", version, reread, out)
+		}
+	}
+}
+
+func offers(r *kmsg.ApiVersionsResponse, key int16) bool {
+	for _, k := range r.ApiKeys {
+		if k.ApiKey == key {
+			return true
+		}
+	}
+	return false
+}
+
+// A broker that does not know the client's version answers in the oldest shape.
+func TestTrimVersionsOfAnOlderBroker(t *testing.T) {
+	table := newPolicy()
+	in := kmsg.NewPtrApiVersionsResponse()
+	in.ErrorCode = 35
+	in.ApiKeys = []kmsg.ApiVersionsResponseApiKey{{ApiKey: 18, MaxVersion: 3}}
+	p := pending{correlationID: 1, key: 18, version: 5, rule: &table[18]}
+	frame, err := trimVersions(nil, p, table, in.AppendTo(nil))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if want := in.AppendTo(nil); string(frame[8:]) != string(want) {
+		t.Fatalf("got %x, want %x", frame[8:], want)
+	}
+}
+
+func FuzzTrimVersions(f *testing.F) {
+	table := newPolicy()
+	f.Add(int16(3), kmsg.NewPtrApiVersionsResponse().AppendTo(nil))
+	f.Add(int16(0), []byte{0, 35, 0, 0, 0, 1, 0, 18, 0, 0, 0, 3})
+	f.Fuzz(func(t *testing.T, version int16, in []byte) {
+		if version < 0 || version > 5 {
+			return
+		}
+		p := pending{correlationID: 1, key: 18, version: version, rule: &table[18]}
+		frame, err := trimVersions(nil, p, table, in)
+		if err != nil {
+			return
+		}
+		again, err := trimVersions(nil, p, table, frame[8:])
+		if err != nil || string(again) != string(frame) {
+			t.Fatalf("trimming twice differs: %v", err)
+		}
+	})
+}

@@ -1,0 +1,381 @@
+package gateway
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kmsg"
+	"go.uber.org/zap"
+
+	"doorkeeper/connections"
+	"doorkeeper/internal/wire"
+)
+
+// maxWhole bounds a request that has to be held whole before it may pass, in bytes:
+// a Fetch of 200,000 partitions.
+const maxWhole = 8 << 20
+
+// requests is the request loop. It returns the session's end.
+func (s *session) requests() *Error {
+	for {
+		size, err := s.nextFrame()
+		if err != nil {
+			return s.cause(err)
+		}
+		if err := s.request(size); err != nil {
+			return s.cause(err)
+		}
+	}
+}
+
+// cause is the session's end: an earlier one if there is one, since that is what
+// made the call fail.
+func (s *session) cause(err error) *Error {
+	if e := s.ended.Load(); e != nil {
+		return e
+	}
+	var e *Error
+	if errors.As(err, &e) {
+		return e
+	}
+	return clientError(err)
+}
+
+// nextFrame waits for a request and returns its length. Between requests a client
+// may be silent for as long as it likes.
+func (s *session) nextFrame() ([wire.LengthSize]byte, error) {
+	var head [wire.LengthSize]byte
+	rearmed := false
+	for got := 0; got < len(head); {
+		if got == 0 {
+			if e := s.ended.Load(); e != nil {
+				return head, e
+			}
+		}
+		n, err := s.client.Read(head[got:])
+		got += n
+		switch {
+		case err == nil:
+		case !isTimeout(err):
+			if got > 0 && errors.Is(err, io.EOF) {
+				err = io.ErrUnexpectedEOF
+			}
+			return head, err
+		case !s.started && s.ended.Load() == nil:
+			return head, endingf(ReasonAdmission, SideClient, "no complete request within limits.admission of connecting")
+		case got == 0:
+			if s.ended.Load() == nil {
+				s.arm(time.Time{}) // a leftover of the frame before
+			}
+		case !rearmed && s.ended.Load() == nil:
+			rearmed = true // the deadline was the frame's before
+			s.arm(time.Now().Add(s.g.cfg.Timeouts.Stall))
+		default:
+			if err := s.timeout(); err != nil {
+				return head, err
+			}
+		}
+	}
+	return head, nil
+}
+
+// arm sets the client's read deadline. An end that was called meanwhile wins.
+func (s *session) arm(t time.Time) {
+	s.armed = t
+	_ = s.client.SetReadDeadline(t)
+	if e := s.ended.Load(); e != nil && !s.extended {
+		_ = s.client.SetReadDeadline(past)
+	}
+}
+
+// timeout decides about a read that timed out within a frame: nil means go on.
+func (s *session) timeout() error {
+	e := s.ended.Load()
+	switch {
+	case e == nil && !s.started:
+		return endingf(ReasonAdmission, SideClient, "no complete request within limits.admission of connecting")
+	case e != nil && e.Reason == ReasonShutdown && !s.extended:
+		// What is under way when the gateway stops is taken in full and answered.
+		s.extended = true
+		s.arm(time.Now().Add(s.g.cfg.Timeouts.Drain))
+		return nil
+	case e != nil:
+		return e
+	}
+	return endingf(ReasonClientStalled, SideClient, "a request under way did not go on for timeouts.stall")
+}
+
+// read reads a piece of a frame's body. A piece (64 KiB at most) has to come within
+// timeouts.stall, and so has the whole of a frame that is held in memory.
+func (s *session) read(p []byte) (int, error) {
+	if s.started && !s.extended && s.held == 0 {
+		// Re-arming costs a timer; three quarters of the bound are good enough.
+		now, stall := time.Now(), s.g.cfg.Timeouts.Stall
+		if left := s.armed.Sub(now); left < stall*3/4 || left > stall {
+			s.arm(now.Add(stall))
+		}
+	}
+	for {
+		n, err := s.client.Read(p)
+		if n > 0 || err == nil {
+			return n, nil
+		}
+		if errors.Is(err, io.EOF) {
+			return 0, io.ErrUnexpectedEOF
+		}
+		if !isTimeout(err) {
+			return 0, err
+		}
+		if err := s.timeout(); err != nil {
+			return 0, err
+		}
+	}
+}
+
+// frame is a request under way: length and payload as they came, so that they leave
+// in one TLS record too.
+type frame struct {
+	bytes  []byte // length and as much of the payload as was read
+	size   int    // of the payload
+	header wire.Header
+	rule   *rule
+	inspection
+}
+
+func (f *frame) payload() []byte { return f.bytes[wire.LengthSize:] }
+func (f *frame) whole() bool     { return len(f.payload()) == f.size }
+
+// request takes one request to where it belongs.
+func (s *session) request(head [wire.LengthSize]byte) error {
+	size, err := wire.RequestLength(head, s.g.cfg.Limits.Frame)
+	if err != nil {
+		return ending(ReasonBadRequest, SideClient, err)
+	}
+	buffer := s.g.cfg.Buffers.Get()
+	defer s.g.cfg.Buffers.Put(buffer)
+	f := frame{bytes: append((*buffer)[:0], head[:]...), size: size}
+	err = s.classify(&f)
+	defer s.letGo()
+	if err != nil {
+		return err
+	}
+	if f.refuse != "" {
+		return endingf(ReasonRefusedAPI, SideClient, "%s v%d: %s", kmsg.NameForKey(f.header.Key), f.header.Version, f.refuse)
+	}
+	s.nRequests++
+	if f.rule.action == actionAnswer {
+		return s.answerHere(&f)
+	}
+	if err := s.connect(&f); err != nil {
+		return err
+	}
+	return s.forward(&f)
+}
+
+// classify reads as much of the frame as it takes to know its rule and what its
+// body asks for: the header for most, all of it for some. What is held in memory
+// beyond a buffer counts against a budget until letGo.
+func (s *session) classify(f *frame) error {
+	for {
+		switch err := s.inspect(f); {
+		case err == nil:
+			return nil
+		case !errors.Is(err, wire.ErrShort):
+			return err
+		case f.whole():
+			return endingf(ReasonBadRequest, SideClient, "%w: the request ends within its header", wire.ErrFrame)
+		}
+		if len(f.bytes) >= wire.BufferSize && s.held == 0 {
+			if f.size > maxWhole {
+				return s.tooLong(f)
+			}
+			if !s.g.requests.TryAcquire(int64(f.size)) {
+				return endingf(ReasonBadRequest, SideGateway, "too many large requests at a time that have to be held whole")
+			}
+			s.held = int64(f.size)
+		}
+		if err := s.fill(f); err != nil {
+			return err
+		}
+	}
+}
+
+// letGo gives back what a request counted against the budget.
+func (s *session) letGo() {
+	if s.held > 0 {
+		s.g.requests.Release(s.held)
+		s.held = 0
+	}
+}
+
+// tooLong is the end of a request that would have to be held whole and is too long
+// for that; an admin request passes all the same, with nothing behind it.
+func (s *session) tooLong(f *frame) error {
+	if f.rule != nil && f.rule.wait == waitTimeout {
+		f.inspection = inspection{answered: true, wait: connections.Unbounded}
+		return nil
+	}
+	return endingf(ReasonBadRequest, SideClient, "%w: %d bytes, and it has to be held whole, for which %d is the most", wire.ErrFrame, f.size, maxWhole)
+}
+
+// fill reads another piece of the frame. Memory grows with what came.
+func (s *session) fill(f *frame) error {
+	if len(f.bytes) == cap(f.bytes) {
+		f.bytes = append(make([]byte, 0, 2*cap(f.bytes)), f.bytes...)
+	}
+	end := min(cap(f.bytes), f.size+wire.LengthSize)
+	n, err := s.read(f.bytes[len(f.bytes):end])
+	f.bytes = f.bytes[:len(f.bytes)+n]
+	return err
+}
+
+// inspect applies the policy to what is there of the frame.
+func (s *session) inspect(f *frame) error {
+	h, err := wire.Peek(f.payload())
+	if err != nil {
+		return err
+	}
+	r, served := s.g.policy.rule(h.Key, h.Version)
+	if !served && !(h.Key == int16(kmsg.ApiVersions) && h.Version > r.max) {
+		return endingf(ReasonRefusedAPI, SideClient, "API key %d version %d is not served: it is for brokers, or newer than this gateway", h.Key, h.Version)
+	}
+	f.rule = r
+	if !served { // an ApiVersions that is too new is answered, whatever its header looks like
+		f.header, f.inspection = h, inspection{answered: true}
+		return s.wholeOrShort(f)
+	}
+	if f.header, err = wire.ParseHeader(f.payload(), r.flexibleAt(h.Version)); err != nil {
+		if errors.Is(err, wire.ErrShort) {
+			return err
+		}
+		return ending(ReasonBadRequest, SideClient, err)
+	}
+	switch {
+	case r.action == actionAnswer, !s.started && r.action == actionTrim:
+		if err := s.wholeOrShort(f); err != nil {
+			return err
+		}
+	}
+	f.inspection, err = r.inspect(h.Version, f.payload()[f.header.Size:], f.whole())
+	if err != nil && !errors.Is(err, wire.ErrShort) {
+		return endingf(ReasonBadRequest, SideClient, "%s v%d: %w", kmsg.NameForKey(h.Key), h.Version, err)
+	}
+	return err
+}
+
+func (s *session) wholeOrShort(f *frame) error {
+	if f.whole() {
+		return nil
+	}
+	return wire.ErrShort
+}
+
+// forward passes a request to the broker: what was read of it, then the rest as it
+// comes.
+func (s *session) forward(f *frame) error {
+	conn := s.conn.Load()
+	p := pending{correlationID: f.header.CorrelationID, key: f.header.Key, version: f.header.Version, rule: f.rule}
+	if f.header.Version > f.rule.max { // only ApiVersions gets here with such a version
+		p.local = tooNewVersions(f.header.CorrelationID, s.versionsRange(conn))
+		s.started = true
+		return s.answer(p)
+	}
+	if f.answered {
+		if err := s.await(conn, p); err != nil {
+			return err
+		}
+	}
+	if err := conn.Begin(connections.Request{Wait: f.wait, Answered: f.answered}); err != nil {
+		return s.brokerError(err)
+	}
+	if _, err := conn.Write(f.bytes); err != nil {
+		return s.brokerError(err)
+	}
+	for left := f.size - len(f.payload()); left > 0; {
+		piece := f.bytes[:min(left, cap(f.bytes))]
+		n, err := s.read(piece)
+		if err != nil {
+			return err
+		}
+		left -= n
+		if _, err := conn.Write(piece[:n]); err != nil {
+			return s.brokerError(err)
+		}
+	}
+	s.started = true
+	if err := conn.End(); err != nil {
+		return s.brokerError(err)
+	}
+	return nil
+}
+
+// await queues a request for its answer. Where the queue is full, what was
+// forwarded has to go out before waiting for room.
+func (s *session) await(conn *connections.KafkaConnection, p pending) error {
+	if s.queue.tryPush(p) {
+		return nil
+	}
+	if err := conn.Flush(); err != nil {
+		return s.brokerError(err)
+	}
+	return s.queue.push(s.ctx, p)
+}
+
+// answerHere answers a request that no broker may see.
+func (s *session) answerHere(f *frame) error {
+	p := pending{correlationID: f.header.CorrelationID, key: f.header.Key, version: f.header.Version, rule: f.rule}
+	p.local = localAnswer(p)
+	s.started = true
+	s.log.Debug("answered here", zap.String("api", kmsg.NameForKey(p.key)), zap.Int16("version", p.version))
+	return s.answer(p)
+}
+
+// answer gives a client an answer made here, in its turn.
+func (s *session) answer(p pending) error {
+	queued, full := s.queue.pushLocal(p)
+	if full {
+		return s.await(s.conn.Load(), p)
+	}
+	if queued {
+		return nil
+	}
+	// Nothing is awaited, so the answer goroutine writes nothing either.
+	_ = s.client.SetWriteDeadline(time.Now().Add(s.g.cfg.Timeouts.Stall))
+	if _, err := s.client.Write(p.local); err != nil {
+		return clientError(err)
+	}
+	if err := s.client.Flush(); err != nil {
+		return clientError(err)
+	}
+	return nil
+}
+
+// versionsRange is what ApiVersions versions the gateway and the broker share.
+func (s *session) versionsRange(conn *connections.KafkaConnection) versionRange {
+	r := versionRange{max: s.g.policy[kmsg.ApiVersions].max}
+	for _, k := range conn.Versions().ApiKeys {
+		if k.ApiKey == int16(kmsg.ApiVersions) {
+			r.min, r.max = k.MinVersion, min(r.max, k.MaxVersion)
+		}
+	}
+	return r
+}
+
+// brokerError names what a failed call on the broker leg means.
+func (s *session) brokerError(err error) *Error {
+	var e *connections.Error
+	switch {
+	case errors.Is(err, connections.ErrSessionEnding):
+		return ending(ReasonSessionEnding, SideBroker, nil)
+	case errors.Is(err, io.EOF):
+		return endingf(ReasonBrokerLost, SideBroker, "node %d closed the connection", s.node)
+	case errors.As(err, &e) && e.Fault == connections.Hostile:
+		return ending(ReasonBrokerFault, SideBroker, err)
+	case errors.Is(err, context.Canceled):
+		return ending(ReasonShutdown, SideGateway, nil)
+	}
+	return ending(ReasonBrokerLost, SideBroker, fmt.Errorf("node %d: %w", s.node, err))
+}
