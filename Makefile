@@ -1,0 +1,55 @@
+# Everything that is built, checked and measured here. `make help` lists it.
+SHELL := /bin/bash
+.SHELLFLAGS := -euo pipefail -c
+.NOTPARALLEL:
+.DEFAULT_GOAL := help
+
+KAFKA_VERSIONS ?= 4.4.0 3.9.1
+FUZZTIME ?= 10s
+SOAKTIME ?= 10m
+TOOL := go tool -modfile=tools/go.mod
+GOTEST := go test -race -json
+NOSKIP := bin/noskip
+
+.PHONY: help build test prerequisites lint unit integration check fuzz bench soak govulncheck
+
+help: ## list the targets
+	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "  %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+build: ## bin/doorkeeper, static
+	CGO_ENABLED=0 go build -trimpath -o bin/doorkeeper ./cmd/doorkeeper
+
+test: prerequisites lint unit integration ## everything that CI runs; nothing is ever skipped
+
+check: test ## the same
+
+prerequisites: ## list what this machine lacks for `make test`
+	@.ci/prerequisites
+
+lint: ## go vet and golangci-lint
+	go vet ./... && go vet -tags integration ./integration/...
+	$(TOOL) golangci-lint run
+
+unit: $(NOSKIP) ## all packages, without brokers
+	$(GOTEST) -shuffle=on ./... | $(NOSKIP)
+	cd tools && go test ./...
+
+integration: $(NOSKIP) ## the binary, real brokers, real clients (KAFKA_VERSIONS)
+	for v in $(KAFKA_VERSIONS); do echo "--- Kafka $$v"; \
+	  DOORKEEPER_KAFKA_VERSION=$$v $(GOTEST) -count=1 -timeout 30m -tags integration ./integration/... | $(NOSKIP); done
+
+soak: $(NOSKIP) ## short-lived tokens under load for SOAKTIME
+	DOORKEEPER_SOAK=$(SOAKTIME) $(GOTEST) -count=1 -timeout 3h -tags integration -run Soak ./integration/... | $(NOSKIP)
+
+fuzz: ## every fuzz target for FUZZTIME
+	grep -rno --include='*_test.go' '^func Fuzz[A-Za-z0-9_]*' . | while IFS=: read -r file _ target; do \
+	  go test -run '^$$' -fuzz "^$${target#func }\$$" -fuzztime $(FUZZTIME) "$$(dirname "$$file")"; done
+
+bench: ## every benchmark
+	go test -run '^$$' -bench . -benchmem ./...
+
+govulncheck: ## known faults in what is used (needs the vulnerability database)
+	$(TOOL) govulncheck ./...
+
+$(NOSKIP): tools/noskip/main.go
+	cd tools && go build -o ../$@ ./noskip
