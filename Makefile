@@ -32,6 +32,7 @@ lint: ## go vet and golangci-lint
 
 unit: $(NOSKIP) ## all packages, without brokers
 	$(GOTEST) -shuffle=on ./... | $(NOSKIP)
+	go test -json -run Allocat ./gateway ./connections | $(NOSKIP) # the race detector allocates for itself
 	cd tools && go test ./...
 
 integration: $(NOSKIP) ## the binary, real brokers, real clients (KAFKA_VERSIONS)

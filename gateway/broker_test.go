@@ -45,6 +45,8 @@ type broker struct {
 	lifetime time.Duration // of every session
 	// answer gives the frame's bytes behind the correlation id, or nil for none.
 	answer func(a asked) []byte
+	// raw, if set, has the connection to itself after the login.
+	raw func(conn net.Conn)
 
 	mu       sync.Mutex
 	requests []asked // behind the logins
@@ -161,7 +163,12 @@ func (b *broker) serve(conn net.Conn) {
 	}
 	b.mu.Lock()
 	b.logins++
+	raw := b.raw
 	b.mu.Unlock()
+	if raw != nil {
+		raw(conn)
+		return
+	}
 	for {
 		a, err := readAsked(conn)
 		if err != nil {
