@@ -242,7 +242,8 @@ func ioFault(err error) (Fault, string) {
 	case errors.As(err, &record):
 		return Hostile, ""
 	case errors.As(err, &op) && op.Op == "remote error": // crypto/tls: an alert
-		return RefusedByPeer, "the TLS alert says why the broker refused; where it asks for a client certificate, kafka.tls.certificate and kafka.tls.key name one that it trusts"
+		return RefusedByPeer, "the TLS alert says why the peer refused. If it asks for a client certificate, this may not be the token listener (SASL_SSL) at all but a control listener (SSL) or another gateway: see kafka.bootstrap; " +
+			"a token listener that wants certificates gets one that it trusts by kafka.tls.certificate and kafka.tls.key"
 	case errors.As(err, &op) && op.Op == "local error": // crypto/tls: an alert of our own
 		return Hostile, ""
 	}
