@@ -11,7 +11,8 @@
 //	route.go     which listener stands for which broker, in both directions
 //	session.go   a session's two goroutines, its one end, and how it is taken down
 //	state.go     the phases of a session
-//	requests.go  the request loop: read, judge, forward
+//	requests.go  the request loop: judge, forward
+//	frames.go    reading requests, with memory that follows what came
 //	policy.go    the table: API key → pass, rewrite, answer here, refuse
 //	connect.go   the broker leg: lease, token on that broker, login
 //	inflight.go  the queue that pairs answers with requests

@@ -14,10 +14,6 @@ import (
 	"doorkeeper/internal/wire"
 )
 
-// maxWhole bounds a request that has to be held whole before it may pass, in bytes:
-// a Fetch of 200,000 partitions.
-const maxWhole = 8 << 20
-
 // requests is the request loop. It returns the session's end.
 func (s *session) requests() *Error {
 	for {
@@ -44,122 +40,15 @@ func (s *session) cause(err error) *Error {
 	return clientError(err)
 }
 
-// nextFrame waits for a request and returns its length. Between requests a client
-// may be silent for as long as it likes.
-func (s *session) nextFrame() ([wire.LengthSize]byte, error) {
-	var head [wire.LengthSize]byte
-	rearmed := false
-	for got := 0; got < len(head); {
-		if got == 0 {
-			if e := s.ended.Load(); e != nil {
-				return head, e
-			}
-		}
-		n, err := s.client.Read(head[got:])
-		got += n
-		switch {
-		case err == nil:
-		case !isTimeout(err):
-			if got > 0 && errors.Is(err, io.EOF) {
-				err = io.ErrUnexpectedEOF
-			}
-			return head, err
-		case !s.started && s.ended.Load() == nil:
-			return head, endingf(ReasonAdmission, SideClient, "no complete request within limits.admission of connecting")
-		case got == 0:
-			if s.ended.Load() == nil {
-				s.arm(time.Time{}) // a leftover of the frame before
-			}
-		case !rearmed && s.ended.Load() == nil:
-			rearmed = true // the deadline was the frame's before
-			s.arm(time.Now().Add(s.g.cfg.Timeouts.Stall))
-		default:
-			if err := s.timeout(); err != nil {
-				return head, err
-			}
-		}
-	}
-	return head, nil
-}
-
-// arm sets the client's read deadline. An end that was called meanwhile wins.
-func (s *session) arm(t time.Time) {
-	s.armed = t
-	_ = s.client.SetReadDeadline(t)
-	if e := s.ended.Load(); e != nil && !s.extended {
-		_ = s.client.SetReadDeadline(past)
-	}
-}
-
-// timeout decides about a read that timed out within a frame: nil means go on.
-func (s *session) timeout() error {
-	e := s.ended.Load()
-	switch {
-	case e == nil && !s.started:
-		return endingf(ReasonAdmission, SideClient, "no complete request within limits.admission of connecting")
-	case e != nil && e.Reason == ReasonShutdown && !s.extended:
-		// What is under way when the gateway stops is taken in full and answered.
-		s.extended = true
-		s.arm(time.Now().Add(s.g.cfg.Timeouts.Drain))
-		return nil
-	case e != nil:
-		return e
-	}
-	return endingf(ReasonClientStalled, SideClient, "a request under way did not go on for timeouts.stall")
-}
-
-// read reads a piece of a frame's body. A piece (64 KiB at most) has to come within
-// timeouts.stall, and so has the whole of a frame that is held in memory.
-func (s *session) read(p []byte) (int, error) {
-	if s.started && !s.extended && s.held == 0 {
-		// Re-arming costs a timer; three quarters of the bound are good enough.
-		now, stall := time.Now(), s.g.cfg.Timeouts.Stall
-		if left := s.armed.Sub(now); left < stall*3/4 || left > stall {
-			s.arm(now.Add(stall))
-		}
-	}
-	for {
-		n, err := s.client.Read(p)
-		if n > 0 || err == nil {
-			return n, nil
-		}
-		if errors.Is(err, io.EOF) {
-			return 0, io.ErrUnexpectedEOF
-		}
-		if !isTimeout(err) {
-			return 0, err
-		}
-		if err := s.timeout(); err != nil {
-			return 0, err
-		}
-	}
-}
-
-// frame is a request under way: length and payload as they came, so that they leave
-// in one TLS record too.
-type frame struct {
-	bytes  []byte // length and as much of the payload as was read
-	size   int    // of the payload
-	header wire.Header
-	rule   *rule
-	inspection
-}
-
-func (f *frame) payload() []byte { return f.bytes[wire.LengthSize:] }
-func (f *frame) whole() bool     { return len(f.payload()) == f.size }
-
 // request takes one request to where it belongs.
 func (s *session) request(head [wire.LengthSize]byte) error {
 	size, err := wire.RequestLength(head, s.g.cfg.Limits.Frame)
 	if err != nil {
 		return ending(ReasonBadRequest, SideClient, err)
 	}
-	buffer := s.g.cfg.Buffers.Get()
-	defer s.g.cfg.Buffers.Put(buffer)
-	f := frame{bytes: append((*buffer)[:0], head[:]...), size: size}
-	err = s.classify(&f)
+	f := frame{bytes: append(s.small[:0], head[:]...), size: size}
 	defer s.letGo()
-	if err != nil {
+	if err := s.classify(&f); err != nil {
 		return err
 	}
 	if f.refuse != "" {
@@ -176,8 +65,7 @@ func (s *session) request(head [wire.LengthSize]byte) error {
 }
 
 // classify reads as much of the frame as it takes to know its rule and what its
-// body asks for: the header for most, all of it for some. What is held in memory
-// beyond a buffer counts against a budget until letGo.
+// body asks for: the header for most, all of it for some.
 func (s *session) classify(f *frame) error {
 	for {
 		switch err := s.inspect(f); {
@@ -188,48 +76,20 @@ func (s *session) classify(f *frame) error {
 		case f.whole():
 			return endingf(ReasonBadRequest, SideClient, "%w: the request ends within its header", wire.ErrFrame)
 		}
-		if len(f.bytes) >= wire.BufferSize && s.held == 0 {
+		if len(f.bytes) >= wire.BufferSize {
+			if f.rule != nil && f.rule.wait == waitTimeout {
+				// Not worth holding: nothing is written behind it for as long as it takes.
+				f.inspection = inspection{answered: true, wait: connections.Unbounded}
+				return nil
+			}
 			if f.size > maxWhole {
-				return s.tooLong(f)
+				return endingf(ReasonBadRequest, SideClient, "%w: %d bytes, and it has to be held whole, for which %d is the most", wire.ErrFrame, f.size, maxWhole)
 			}
-			if !s.g.requests.TryAcquire(int64(f.size)) {
-				return endingf(ReasonBadRequest, SideGateway, "too many large requests at a time that have to be held whole")
-			}
-			s.held = int64(f.size)
 		}
 		if err := s.fill(f); err != nil {
 			return err
 		}
 	}
-}
-
-// letGo gives back what a request counted against the budget.
-func (s *session) letGo() {
-	if s.held > 0 {
-		s.g.requests.Release(s.held)
-		s.held = 0
-	}
-}
-
-// tooLong is the end of a request that would have to be held whole and is too long
-// for that; an admin request passes all the same, with nothing behind it.
-func (s *session) tooLong(f *frame) error {
-	if f.rule != nil && f.rule.wait == waitTimeout {
-		f.inspection = inspection{answered: true, wait: connections.Unbounded}
-		return nil
-	}
-	return endingf(ReasonBadRequest, SideClient, "%w: %d bytes, and it has to be held whole, for which %d is the most", wire.ErrFrame, f.size, maxWhole)
-}
-
-// fill reads another piece of the frame. Memory grows with what came.
-func (s *session) fill(f *frame) error {
-	if len(f.bytes) == cap(f.bytes) {
-		f.bytes = append(make([]byte, 0, 2*cap(f.bytes)), f.bytes...)
-	}
-	end := min(cap(f.bytes), f.size+wire.LengthSize)
-	n, err := s.read(f.bytes[len(f.bytes):end])
-	f.bytes = f.bytes[:len(f.bytes)+n]
-	return err
 }
 
 // inspect applies the policy to what is there of the frame.
@@ -295,13 +155,12 @@ func (s *session) forward(f *frame) error {
 		return s.brokerError(err)
 	}
 	for left := f.size - len(f.payload()); left > 0; {
-		piece := f.bytes[:min(left, cap(f.bytes))]
-		n, err := s.read(piece)
+		piece, err := s.piece(left)
 		if err != nil {
 			return err
 		}
-		left -= n
-		if _, err := conn.Write(piece[:n]); err != nil {
+		left -= len(piece)
+		if _, err := conn.Write(piece); err != nil {
 			return s.brokerError(err)
 		}
 	}

@@ -43,7 +43,9 @@ type session struct {
 	started   bool      // the first request has been read in full
 	armed     time.Time // the client's read deadline, as far as it is ours
 	extended  bool      // a frame under way got more time to finish while draining
-	held      int64     // bytes of a frame that is held whole, which count against the budget
+	small     [smallFrame]byte
+	big       *[]byte // borrowed while bytes of a frame are at hand
+	held      int64   // bytes of memory that count against the budget
 	lease     *tokens.Lease
 	node      int32 // the broker, once chosen
 	clientID  string

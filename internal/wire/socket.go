@@ -25,6 +25,7 @@ type socket struct {
 	tryRead func(fd uintptr) (done bool)
 	readErr error
 	told    bool // beforeWait has run for this read
+	atHand  bool // read what was read from TCP already, nothing else
 	// beforeWait runs in the reading goroutine whenever it is about to wait for
 	// bytes: the moment at which whatever was made of earlier ones must go out.
 	beforeWait func()
@@ -69,6 +70,9 @@ func (s *socket) drop() {
 
 // fill waits for bytes without a buffer and takes one when there are some.
 func (s *socket) fill() error {
+	if s.atHand {
+		return notYet{}
+	}
 	if s.raw == nil {
 		return s.fillPlain()
 	}
@@ -84,6 +88,14 @@ func (s *socket) fill() error {
 	}
 	return nil
 }
+
+// notYet says that nothing is at hand. crypto/tls takes it for a deadline that passed,
+// after which reading may go on.
+type notYet struct{}
+
+func (notYet) Error() string   { return "nothing is at hand" }
+func (notYet) Timeout() bool   { return true }
+func (notYet) Temporary() bool { return true }
 
 // readOnce reads what is there; false means that there is nothing yet.
 func (s *socket) readOnce(fd uintptr) (done bool) {

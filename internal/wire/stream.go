@@ -3,6 +3,7 @@ package wire
 import (
 	"context"
 	"crypto/tls"
+	"errors"
 	"io"
 	"net"
 	"time"
@@ -48,6 +49,19 @@ func (s *Stream) BeforeWait(f func()) { s.sock.beforeWait = f }
 // Read returns at most one TLS record's payload. It waits until there is some, the
 // peer ends the connection (io.EOF) or the read deadline passes.
 func (s *Stream) Read(p []byte) (int, error) { return s.tls.Read(p) }
+
+// ReadAtHand is Read of what came from TCP with earlier reads. It never waits and makes
+// no system call; (0, nil) means that there is nothing, which is when the caller should
+// let go of its memory before it calls Read.
+func (s *Stream) ReadAtHand(p []byte) (int, error) {
+	s.sock.atHand = true
+	n, err := s.tls.Read(p)
+	s.sock.atHand = false
+	if errors.Is(err, notYet{}) {
+		err = nil
+	}
+	return n, err
+}
 
 // ReadFull fills p. io.EOF means that not one byte came, io.ErrUnexpectedEOF that
 // the connection ended in between.

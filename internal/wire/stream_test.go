@@ -195,6 +195,40 @@ func TestCloseDeliversWhatWasGathered(t *testing.T) {
 	}
 }
 
+func TestReadAtHandNeverWaits(t *testing.T) {
+	server, client, _ := pair(t)
+	var b [8]byte
+	if n, err := server.ReadAtHand(b[:]); n != 0 || err != nil {
+		t.Fatalf("before anything came: %d, %v", n, err)
+	}
+	for range 3 {
+		_, _ = client.Write([]byte("0123456789"))
+	}
+	_ = client.Flush()
+	got := make([]byte, 1)
+	if err := server.ReadFull(got); err != nil {
+		t.Fatal(err)
+	}
+	for {
+		n, err := server.ReadAtHand(b[:])
+		if err != nil {
+			t.Fatal(err)
+		}
+		if n == 0 {
+			break
+		}
+		got = append(got, b[:n]...)
+	}
+	if string(got) != "012345678901234567890123456789" {
+		t.Fatalf("at hand were %q", got)
+	}
+	_, _ = client.Write([]byte("more"))
+	_ = client.Flush()
+	if err := server.ReadFull(b[:4]); err != nil || string(b[:4]) != "more" {
+		t.Fatalf("reading does not go on: %q, %v", b[:4], err)
+	}
+}
+
 func TestAnErrorOfAWriteStays(t *testing.T) {
 	_, client, _ := pair(t)
 	_ = client.Abort()
