@@ -14,7 +14,7 @@ import (
 // no garbage.
 func sink(answerSize int) func(net.Conn) {
 	return func(conn net.Conn) {
-		in, out := make([]byte, 1<<20), make([]byte, 8+answerSize)
+		in, out := make([]byte, 64<<20), make([]byte, 8+answerSize)
 		binary.BigEndian.PutUint32(out, uint32(4+answerSize))
 		for {
 			if _, err := io.ReadFull(conn, in[:4]); err != nil {

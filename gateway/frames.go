@@ -93,19 +93,44 @@ func (s *session) timeout() error {
 	return endingf(ReasonClientStalled, SideClient, "a request under way did not go on for timeouts.stall")
 }
 
-// read reads a piece of a frame's body. A piece (64 KiB at most) has to come within
-// timeouts.stall, and so has the whole of a frame that is held in memory.
-func (s *session) read(p []byte) (int, error) {
-	if s.started && !s.extended && s.held == 0 {
-		// Re-arming costs a timer; three quarters of the bound are good enough.
-		now, stall := time.Now(), s.g.cfg.Timeouts.Stall
-		if left := s.armed.Sub(now); left < stall*3/4 || left > stall {
-			s.arm(now.Add(stall))
+// begin gives a request under way its first deadline. Re-arming costs a timer, so what
+// is left of the last one will do if that is three quarters.
+func (s *session) begin() {
+	s.due = wire.BufferSize
+	if !s.started || s.extended {
+		return
+	}
+	now, stall := time.Now(), s.g.cfg.Timeouts.Stall
+	if left := s.armed.Sub(now); left < stall*3/4 || left > stall {
+		s.arm(now.Add(stall))
+	}
+}
+
+// came counts bytes of a request under way. Every 64 KiB earn it another
+// timeouts.stall, single bytes do not; and what is held in memory has to come in one.
+func (s *session) came(n int) {
+	if s.due -= n; s.due <= 0 {
+		s.due = wire.BufferSize
+		if s.started && !s.extended && s.held == 0 {
+			s.arm(time.Now().Add(s.g.cfg.Timeouts.Stall))
 		}
 	}
+}
+
+// forgive gives a client the time back for which it had to wait for the broker in the
+// middle of a request.
+func (s *session) forgive(waited time.Duration) {
+	if waited > s.g.cfg.Timeouts.Stall/16 && !s.extended && !s.armed.IsZero() {
+		s.arm(s.armed.Add(waited))
+	}
+}
+
+// read reads a piece of a request under way, and waits for it.
+func (s *session) read(p []byte) (int, error) {
 	for {
 		n, err := s.client.Read(p)
 		if n > 0 || err == nil {
+			s.came(n)
 			return n, nil
 		}
 		if !isTimeout(err) {
@@ -129,6 +154,7 @@ func (s *session) fill(f *frame) error {
 	if s.big != nil && len(f.bytes) < cap(f.bytes) {
 		n, err := s.client.ReadAtHand(f.bytes[len(f.bytes):min(cap(f.bytes), end)])
 		f.bytes = f.bytes[:len(f.bytes)+n]
+		s.came(n)
 		if n > 0 || err != nil {
 			return cutShort(err)
 		}
@@ -168,6 +194,7 @@ func (s *session) piece(left int) ([]byte, error) {
 	b := (*s.big)[:min(left, wire.BufferSize)]
 	n, err := s.client.ReadAtHand(b)
 	if n > 0 {
+		s.came(n)
 		return b[:n], nil
 	}
 	if err != nil {
@@ -183,6 +210,7 @@ func (s *session) piece(left int) ([]byte, error) {
 	b = (*s.big)[:min(left, wire.BufferSize)]
 	copy(b, s.small[:])
 	m, err := s.client.ReadAtHand(b[n:])
+	s.came(m)
 	return b[:n+m], cutShort(err)
 }
 

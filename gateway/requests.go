@@ -48,6 +48,7 @@ func (s *session) request(head [wire.LengthSize]byte) error {
 	}
 	f := frame{bytes: append(s.small[:0], head[:]...), size: size}
 	defer s.letGo()
+	s.begin()
 	if err := s.classify(&f); err != nil {
 		return err
 	}
@@ -148,6 +149,7 @@ func (s *session) forward(f *frame) error {
 			return err
 		}
 	}
+	began := time.Now()
 	if err := conn.Begin(connections.Request{Wait: f.wait, Answered: f.answered}); err != nil {
 		return s.brokerError(err)
 	}
@@ -155,11 +157,13 @@ func (s *session) forward(f *frame) error {
 		return s.brokerError(err)
 	}
 	for left := f.size - len(f.payload()); left > 0; {
+		s.forgive(time.Since(began))
 		piece, err := s.piece(left)
 		if err != nil {
 			return err
 		}
 		left -= len(piece)
+		began = time.Now()
 		if _, err := conn.Write(piece); err != nil {
 			return s.brokerError(err)
 		}

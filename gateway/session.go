@@ -43,6 +43,7 @@ type session struct {
 	started   bool      // the first request has been read in full
 	armed     time.Time // the client's read deadline, as far as it is ours
 	extended  bool      // a frame under way got more time to finish while draining
+	due       int       // bytes of a request until it has earned more time
 	small     [smallFrame]byte
 	big       *[]byte // borrowed while bytes of a frame are at hand
 	held      int64   // bytes of memory that count against the budget

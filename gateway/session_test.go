@@ -416,6 +416,40 @@ func TestARequestThatStalls(t *testing.T) {
 	f.ended(ReasonClientStalled)
 }
 
+// A broker that takes its time is not held against the client.
+func TestABrokerThatTakesNothingForAWhile(t *testing.T) {
+	f := newFixture(t, func(c *Config) { c.Timeouts.Stall = time.Second })
+	f.broker.raw = func(conn net.Conn) {
+		time.Sleep(4 * time.Second) // its receive buffer fills
+		sink(0)(conn)
+	}
+	c := f.dial("alice")
+	frame := append(encode(produceRequest(-1), 8, 1), make([]byte, 32<<20)...)
+	binary.BigEndian.PutUint32(frame, uint32(len(frame)-4))
+	c.send(frame[:len(frame)/2])
+	c.send(frame[len(frame)/2:])
+	if id, _ := c.receive(); id != 1 {
+		t.Fatalf("answer %d", id)
+	}
+}
+
+// F32, S13: a byte now and then does not keep a request under way.
+func TestARequestThatDrips(t *testing.T) {
+	f := newFixture(t, func(c *Config) { c.Timeouts.Stall = time.Second })
+	c := f.dial("alice")
+	c.send(encode(apiVersions(), 3, 1))
+	c.receive()
+	frame := append(encode(produceRequest(-1), 9, 2), make([]byte, 1<<20)...)
+	binary.BigEndian.PutUint32(frame, uint32(len(frame)-4))
+	for i := 0; f.observer.count(ReasonClientStalled) == 0; i++ {
+		if i == len(frame) {
+			t.Fatal("the gateway takes it byte by byte for ever")
+		}
+		_, _ = c.Write(frame[i : i+1])
+		time.Sleep(20 * time.Millisecond)
+	}
+}
+
 func TestTheLimitOfAnOwner(t *testing.T) {
 	f := newFixture(t, func(c *Config) { c.Limits.SessionsPerOwner = 2 })
 	first, second := f.dial("alice"), f.dial("alice")
