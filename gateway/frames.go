@@ -80,6 +80,11 @@ func (s *session) arm(t time.Time) {
 func (s *session) timeout() error {
 	e := s.ended.Load()
 	switch {
+	case e == nil && s.blocked > 0:
+		// The client gets the time back for which it had to wait for the broker.
+		s.arm(time.Now().Add(min(s.blocked, s.g.cfg.Timeouts.Stall)))
+		s.blocked = 0
+		return nil
 	case e == nil && !s.started:
 		return endingf(ReasonAdmission, SideClient, "no complete request within limits.admission of connecting")
 	case e != nil && e.Reason == ReasonShutdown && !s.extended:
@@ -96,7 +101,7 @@ func (s *session) timeout() error {
 // begin gives a request under way its first deadline. Re-arming costs a timer, so what
 // is left of the last one will do if that is three quarters.
 func (s *session) begin() {
-	s.due = wire.BufferSize
+	s.due, s.blocked = wire.BufferSize, 0
 	if !s.started || s.extended {
 		return
 	}
@@ -114,14 +119,6 @@ func (s *session) came(n int) {
 		if s.started && !s.extended && s.held == 0 {
 			s.arm(time.Now().Add(s.g.cfg.Timeouts.Stall))
 		}
-	}
-}
-
-// forgive gives a client the time back for which it had to wait for the broker in the
-// middle of a request.
-func (s *session) forgive(waited time.Duration) {
-	if waited > s.g.cfg.Timeouts.Stall/16 && !s.extended && !s.armed.IsZero() {
-		s.arm(s.armed.Add(waited))
 	}
 }
 

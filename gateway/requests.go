@@ -157,7 +157,7 @@ func (s *session) forward(f *frame) error {
 		return s.brokerError(err)
 	}
 	for left := f.size - len(f.payload()); left > 0; {
-		s.forgive(time.Since(began))
+		s.blocked += time.Since(began)
 		piece, err := s.piece(left)
 		if err != nil {
 			return err

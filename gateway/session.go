@@ -40,10 +40,11 @@ type session struct {
 	log      *zap.Logger
 
 	// Written by the request goroutine alone.
-	started   bool      // the first request has been read in full
-	armed     time.Time // the client's read deadline, as far as it is ours
-	extended  bool      // a frame under way got more time to finish while draining
-	due       int       // bytes of a request until it has earned more time
+	started   bool          // the first request has been read in full
+	armed     time.Time     // the client's read deadline, as far as it is ours
+	extended  bool          // a frame under way got more time to finish while draining
+	due       int           // bytes of a request until it has earned more time
+	blocked   time.Duration // that the broker made a request under way wait
 	small     [smallFrame]byte
 	big       *[]byte // borrowed while bytes of a frame are at hand
 	held      int64   // bytes of memory that count against the budget
@@ -227,7 +228,9 @@ func (s *session) move(e step) {
 // flushBroker hands on what was taken from the client, before waiting for more.
 func (s *session) flushBroker() {
 	if c := s.conn.Load(); c != nil {
+		began := time.Now()
 		_ = c.Flush() // the next write reports the error
+		s.blocked += time.Since(began)
 	}
 }
 

@@ -433,6 +433,26 @@ func TestABrokerThatTakesNothingForAWhile(t *testing.T) {
 	}
 }
 
+func TestTheTimeThatABrokerTookIsGivenBack(t *testing.T) {
+	f := newFixture(t, func(c *Config) { c.Timeouts.Stall = time.Minute })
+	c := f.dial("alice")
+	c.send(encode(apiVersions(), 3, 1))
+	c.receive()
+	f.mu.Lock()
+	var s session
+	for under := range f.sessions {
+		s = session{g: f.Gateway, client: under.client, started: true, blocked: 20 * time.Second} // its goroutine sleeps in a read
+	}
+	f.mu.Unlock()
+	if err := s.timeout(); err != nil || time.Until(s.armed) < 10*time.Second {
+		t.Fatalf("%v, armed for %v", err, time.Until(s.armed))
+	}
+	var e *Error
+	if err := s.timeout(); !errors.As(err, &e) || e.Reason != ReasonClientStalled {
+		t.Fatalf("the second time: %v", err)
+	}
+}
+
 // F32, S13: a byte now and then does not keep a request under way.
 func TestARequestThatDrips(t *testing.T) {
 	f := newFixture(t, func(c *Config) { c.Timeouts.Stall = time.Second })
