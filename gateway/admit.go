@@ -36,11 +36,12 @@ func (g *Gateway) admit(ctx context.Context, node int32, conn net.Conn, from net
 	err := stream.Handshake(ctx)
 	g.counters.shaken(from)
 	if err == nil {
+		// The same function has decided inside the handshake. What it decides now holds:
+		// the gateway's own name, which nobody may bear, was known before.
+		own := g.cfg.TLS.OwnPrincipal()
 		var identity tlsconf.Identity
-		// The same function has decided inside the handshake; it depends on nothing but
-		// the certificates and this snapshot.
 		if identity, err = snapshot.Identify(stream.ConnectionState()); err == nil {
-			g.open(ctx, &session{
+			g.open(ctx, own, &session{
 				g: g, client: stream, identity: identity, entry: node, from: from,
 				accepted: time.Now(), deadline: deadline,
 			})
@@ -84,16 +85,25 @@ func (g *Gateway) turnAway(stream *wire.Stream, conn net.Conn, from netip.Addr, 
 	stream.Linger(alertPatience)
 }
 
-// open starts a session, if its owner may have one more.
-func (g *Gateway) open(ctx context.Context, s *session) {
-	if !g.counters.admit(s.identity.Owner) {
-		g.cfg.Observer.LegRefused(string(ReasonLimitOwner))
-		g.cfg.Logger.Warn("client refused", zap.String("reason", string(ReasonLimitOwner)),
-			zap.String("owner", s.identity.Owner), zap.Stringer("client", s.client.RemoteAddr()),
-			zap.String("cause", "limits.sessions_per_owner is reached"))
-		s.client.Linger(alertPatience)
-		g.counters.closed(s.from)
+// open starts a session, if the gateway can have one, and its owner one more. Else it
+// closes plainly: an alert would be final for Java clients.
+func (g *Gateway) open(ctx context.Context, own string, s *session) {
+	reason, cause := Reason(""), ""
+	switch {
+	case own == "":
+		// Without its own name the gateway cannot tell whether a client claims it. The
+		// handshake was made all the same: a gateway that is pointed at itself, through a
+		// load balancer say, knows itself by the certificate.
+		reason, cause = ReasonNotReady, "the gateway has no token of its own yet"
+	case !g.counters.admit(s.identity.Owner):
+		reason, cause = ReasonLimitOwner, "limits.sessions_per_owner is reached"
+	default:
+		s.start(ctx)
 		return
 	}
-	s.start(ctx)
+	g.cfg.Observer.LegRefused(string(reason))
+	g.cfg.Logger.Warn("client refused", zap.String("reason", string(reason)), zap.String("owner", s.identity.Owner),
+		zap.Stringer("client", s.client.RemoteAddr()), zap.String("cause", cause))
+	s.client.Linger(alertPatience)
+	g.counters.closed(s.from)
 }

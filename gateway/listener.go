@@ -42,12 +42,6 @@ func (g *Gateway) accept(ctx context.Context, l *listener) {
 func (g *Gateway) take(ctx context.Context, node int32, conn net.Conn) {
 	g.cfg.Observer.LegAccepted()
 	from := addressOf(conn.RemoteAddr())
-	if g.cfg.TLS.OwnPrincipal() == "" {
-		// Without its own name the gateway cannot tell whether a client claims it. A
-		// plain close: an alert would be final for Java clients.
-		g.refuse(conn, ReasonNotReady)
-		return
-	}
 	if reason, ok := g.counters.accept(from); !ok {
 		g.refuse(conn, reason)
 		return

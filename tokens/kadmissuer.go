@@ -239,6 +239,12 @@ func (k *kadmIssuer) anyBroker(ctx context.Context, p Phase, req kmsg.Request, o
 		}
 		k.turn.Add(1)
 		failure = k.transport(p, err, owner)
+		if k.lacksTokens(ctx, b) {
+			return nil, &Error{
+				Phase: p, Reason: ReasonUnsupported, Owner: owner, Node: NoNode, Retry: true, Err: err,
+				Cure: "the peer offers no delegation tokens at all, as no broker does and another gateway does: kafka.control.bootstrap must name the brokers' control listener",
+			}
+		}
 		if ctx.Err() != nil || !failure.Retry || failure.Lost && !repeatable {
 			return nil, failure
 		}
@@ -250,6 +256,24 @@ func (k *kadmIssuer) anyBroker(ctx context.Context, p Phase, req kmsg.Request, o
 		_, _ = k.readNodes(bounded)
 	}
 	return nil, failure
+}
+
+// lacksTokens tells of a peer that failed whether its ApiVersions answer leaves the
+// token requests out.
+func (k *kadmIssuer) lacksTokens(ctx context.Context, b *kgo.Broker) bool {
+	bounded, cancel := context.WithTimeout(ctx, nodesWait)
+	defer cancel()
+	answer, err := b.Request(bounded, kmsg.NewPtrApiVersionsRequest())
+	versions, ok := answer.(*kmsg.ApiVersionsResponse)
+	if err != nil || !ok || versions.ErrorCode != 0 {
+		return false
+	}
+	for _, key := range versions.ApiKeys {
+		if key.ApiKey == int16(kmsg.CreateDelegationToken) {
+			return false
+		}
+	}
+	return true
 }
 
 // brokers are those known to the client, read at first use.
