@@ -241,7 +241,7 @@ func transportError(p Phase, err error, owner string, sent bool) *Error {
 	case errors.Is(err, context.DeadlineExceeded):
 		e.Reason = ReasonTimeout
 	case errors.Is(err, io.EOF):
-		e.Cure = "if this goes on: the control listener may want another kind of login (SSL with a certificate: kafka.control.tls; SASL_SSL: kafka.control.sasl)"
+		e.Cure = "if this goes on: is that broker up, and does kafka.control.bootstrap name the control listeners? the control listener may want another kind of login (SSL with a certificate: kafka.control.tls; SASL_SSL: kafka.control.sasl)"
 	}
 	return e
 }

@@ -79,7 +79,17 @@ type controlDialer struct {
 	loops   *loopDetector
 }
 
+// dial names the address in its errors: the control client picks brokers by itself, and
+// the operator has to know which one it was.
 func (d controlDialer) dial(ctx context.Context, network, address string) (net.Conn, error) {
+	conn, err := d.secure(ctx, network, address)
+	if err != nil {
+		return nil, fmt.Errorf("control listener %s: %w", address, err)
+	}
+	return conn, nil
+}
+
+func (d controlDialer) secure(ctx context.Context, network, address string) (net.Conn, error) {
 	ctx, cancel := context.WithTimeout(ctx, d.timeout)
 	defer cancel()
 	var tcp net.Dialer
