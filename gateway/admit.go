@@ -88,7 +88,8 @@ func (g *Gateway) turnAway(stream *wire.Stream, conn net.Conn, from netip.Addr, 
 // open starts a session, if the gateway can have one, and its owner one more. Else it
 // closes plainly: an alert would be final for Java clients.
 func (g *Gateway) open(ctx context.Context, own string, s *session) {
-	reason, cause := Reason(""), ""
+	var reason Reason
+	var cause string
 	switch {
 	case own == "":
 		// Without its own name the gateway cannot tell whether a client claims it. The
