@@ -1,0 +1,136 @@
+//go:build integration
+
+package integration
+
+// This file proves that producers without acknowledgements (acks=0) lose nothing
+// more through the gateway than directly, with a direct run beside each: the same
+// counts of 100,000 records by Java and by franz-go; everything written before a
+// client closes at once is delivered; and a produce to a broker that is not the
+// leader is told in the one way that Kafka has for it, a closed connection.
+
+import (
+	"errors"
+	"io"
+	"testing"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kgo"
+
+	"doorkeeper/integration/harness"
+)
+
+// side is one of the two ways to the cluster.
+type side struct {
+	name        string
+	as          *harness.Certificate
+	bootstrap   string
+	outside     bool
+	node        func(id int32) string
+	topicSuffix string
+}
+
+// bothSides are the gateway and, beside it, the brokers themselves.
+func bothSides(c *harness.Cluster, g *harness.Gateway, user string) []side {
+	return []side{
+		{"through the gateway", site.Client(user), g.Bootstrap, false, g.NodeAddress, "-through"},
+		{"directly", site.Direct(user), c.ControlAddresses()[0], true, func(id int32) string { return c.Node(id).ControlListener() }, "-direct"},
+	}
+}
+
+func TestAcksZeroCountsAsDirectly(t *testing.T) {
+	c := cluster(t)
+	ctx := within(t, 5*time.Minute)
+	app := name(t, "app")
+	must(t, c.Admin.Grant(ctx, harness.AppGrants("alice", app)...))
+	g := gateway(t, c, harness.GatewayConfig{})
+	const records = 100_000
+
+	counts := map[string]int{}
+	for _, s := range bothSides(c, g, "alice") {
+		byJava := series{app + "-java" + s.topicSuffix, "j", records}.make(ctx, t, c)
+		byFranz := series{app + "-franz" + s.topicSuffix, "f", records}.make(ctx, t, c)
+		java, err := site.StartJava(harness.JavaRun{Certificate: s.as, Outside: s.outside, Steps: []harness.JavaStep{
+			byJava.step("produce", s.bootstrap, "acks", "0", "idempotent", "false"),
+		}})
+		must(t, err)
+
+		var dials harness.Dials
+		writer := franz(t, &dials, s.as, s.bootstrap, kgo.RequiredAcks(kgo.NoAck()), kgo.DisableIdempotentWrite())
+		sent, err := byFranz.produce(ctx, writer, 0)
+		must(t, err)
+		byFranz.judge(t, "franz-go believes sent "+s.name, sent, false)
+		writer.Close() // at once: nothing says that the broker has read it all
+
+		results, err := java.Results(ctx)
+		must(t, err)
+		byJava.judgeJava(t, "Java believes sent "+s.name, results[0])
+
+		for _, of := range []series{byJava, byFranz} {
+			reader := franz(t, &dials, s.as, s.bootstrap, kgo.ConsumeTopics(of.topic), kgo.ConsumeResetOffset(kgo.NewOffset().AtStart()))
+			read, err := of.consume(within(t, 2*time.Minute), reader)
+			if err != nil {
+				t.Error(err)
+			}
+			reader.Close()
+			of.judge(t, "read "+s.name+" of "+of.topic, read, false)
+			counts[s.name] += stored(ctx, t, c, of.topic)
+		}
+	}
+	if a, b := counts["through the gateway"], counts["directly"]; a != b || a != 2*records {
+		t.Errorf("%d records came through the gateway, %d directly", a, b)
+	}
+	noFaults(ctx, t, g)
+}
+
+func TestAcksZeroWhenTheClientClosesAtOnce(t *testing.T) {
+	c := cluster(t)
+	ctx := within(t, 5*time.Minute)
+	app := name(t, "app")
+	must(t, c.Admin.Grant(ctx, harness.AppGrants("alice", app)...))
+	g := gateway(t, c, harness.GatewayConfig{})
+	const records = 500 // of 100 bytes each: more than one socket buffer of frames
+
+	for _, s := range bothSides(c, g, "alice") {
+		of := series{app + s.topicSuffix, "z", records}.make(ctx, t, c)
+		for leader := range int32(3) { // partitions leader and leader+3 are node leader+1's
+			leg := rawLeg(ctx, t, s.node(leader+1), s.as, app)
+			// Its answer also takes what TLS 1.3 sends after the handshake: unread, it
+			// would turn the close into a reset.
+			served(t, leg)
+			for i := range records {
+				if r := of.record(i); r.Partition%3 == leader {
+					_, err := leg.Send(produceRequest(9, 0, [16]byte{}, r))
+					must(t, err)
+				}
+			}
+			must(t, leg.Close())
+		}
+		var dials harness.Dials
+		reader := franz(t, &dials, s.as, s.bootstrap, kgo.ConsumeTopics(of.topic), kgo.ConsumeResetOffset(kgo.NewOffset().AtStart()))
+		read, err := of.consume(within(t, 2*time.Minute), reader)
+		if err != nil {
+			t.Errorf("%s: %v", s.name, err)
+		}
+		of.judge(t, s.name, read, false)
+	}
+}
+
+func TestAcksZeroToAnotherThanTheLeader(t *testing.T) {
+	c := cluster(t)
+	ctx := within(t, time.Minute)
+	app := name(t, "app")
+	must(t, c.Admin.Grant(ctx, harness.AppGrants("alice", app)...))
+	g := gateway(t, c, harness.GatewayConfig{})
+	of := series{app, "n", 1}.make(ctx, t, c) // partition 0 is node 1's
+
+	for _, s := range bothSides(c, g, "alice") {
+		leg := rawLeg(ctx, t, s.node(2), s.as, app)
+		served(t, leg)
+		_, err := leg.Send(produceRequest(9, 0, [16]byte{}, of.record(0)))
+		must(t, err)
+		must(t, leg.SetReadDeadline(time.Now().Add(30*time.Second)))
+		if _, _, err := leg.Receive(); !errors.Is(err, io.EOF) {
+			t.Errorf("%s: the connection was not closed: %v", s.name, err)
+		}
+	}
+}

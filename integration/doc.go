@@ -1,0 +1,12 @@
+// Package integration proves what doorkeeper promises from outside: the built
+// binary, real brokers and real clients, over sockets. One scenario a file, each
+// opening with what it proves. The harness that runs all of them is the package
+// beside it.
+//
+// The tests have the build tag "integration" and need root, a JDK and Maven;
+// what is missing they list, and fail. Settings from the environment:
+//
+//   - DOORKEEPER_KAFKA_VERSION: the brokers' version, 4.4.0 otherwise
+//   - DOORKEEPER_SOAK: how long tests that load for a time do so, e.g. 10m
+//   - DOORKEEPER_KEEP: leaves the run's directory with all logs in place
+package integration

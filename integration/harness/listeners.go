@@ -1,0 +1,39 @@
+//go:build integration
+
+package harness
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+)
+
+// ControlPort is the port of every node's control listener, for a relay that has
+// to know it before the node exists.
+const ControlPort = controlPort
+
+// firstExtraPort is that of the first of NodeConfig.Listeners, in alphabetical
+// order.
+const firstExtraPort = 29101
+
+// Listener is the address of one of NodeConfig.Listeners.
+func (n *Node) Listener(name string) string {
+	i := slices.Index(slices.Sorted(maps.Keys(n.cfg.Listeners)), name)
+	if i < 0 {
+		panic("harness: the node has no listener " + name)
+	}
+	return n.at(firstExtraPort + i)
+}
+
+// addListeners puts NodeConfig.Listeners into the node's properties. Settings of
+// one alone are NodeConfig.Properties: listener.name.NAME in small letters.
+func (n *Node) addListeners(p map[string]string) {
+	add := func(key, value string) { p[key] = strings.Join([]string{p[key], value}, ",") }
+	for _, name := range slices.Sorted(maps.Keys(n.cfg.Listeners)) {
+		at := fmt.Sprintf("%s://%s", name, n.Listener(name))
+		add("listeners", at)
+		add("advertised.listeners", at)
+		add("listener.security.protocol.map", name+":"+n.cfg.Listeners[name])
+	}
+}
