@@ -263,7 +263,9 @@ func (k *kadmIssuer) anyBroker(ctx context.Context, p Phase, req kmsg.Request, o
 func (k *kadmIssuer) lacksTokens(ctx context.Context, b *kgo.Broker) bool {
 	bounded, cancel := context.WithTimeout(ctx, nodesWait)
 	defer cancel()
-	answer, err := b.Request(bounded, kmsg.NewPtrApiVersionsRequest())
+	req := kmsg.NewPtrApiVersionsRequest()
+	req.ClientSoftwareName, req.ClientSoftwareVersion = "doorkeeper", "1" // brokers refuse empty ones (KIP-511)
+	answer, err := b.Request(bounded, req)
 	versions, ok := answer.(*kmsg.ApiVersionsResponse)
 	if err != nil || !ok || versions.ErrorCode != 0 {
 		return false
