@@ -197,8 +197,10 @@ func TestIdleBombsCostNoMemory(t *testing.T) {
 	g := gateway(t, c, harness.GatewayConfig{Plain: true, Env: []string{"GOGC=20"}, Change: func(d harness.Document) {
 		d.Set("timeouts.drain", "1s")
 	}})
-	_, err := rawReady(t, g, g.NodeAddress(1), "bomber").Request(produce(topic, 0, -1, batch(nil, make([]byte, 900_000))))
+	r := rawReady(t, g, g.NodeAddress(1), "bomber")
+	_, err := r.Request(produce(topic, 0, -1, batch(nil, make([]byte, 900_000))))
 	must(t, err)
+	must(t, r.Close())
 	for _, tc := range []struct {
 		name string
 		bomb []byte
