@@ -27,8 +27,11 @@ import (
 
 const (
 	tokenLife = time.Minute
-	killed    = "kafka.network:type=SocketServer,name=ExpiredConnectionsKilledCount"
-	atRisk    = "doorkeeper_connections_at_risk_total"
+	// What the gauge ExpiredConnectionsKilledCount adds up. A combined node has two of
+	// those gauges under one name, and shows the controller's.
+	killed   = "kafka.server:type=socket-server-metrics,listener=TOKEN,networkProcessor=*"
+	killedBy = "expired-connections-killed-count"
+	atRisk   = "doorkeeper_connections_at_risk_total"
 )
 
 func TestSoakTokensOfAMinuteUnderLoad(t *testing.T) {
@@ -49,7 +52,7 @@ func TestSoakTokensOfAMinuteUnderLoad(t *testing.T) {
 		d.Set("tokens.lifetime", tokenLife.String())
 		d.Set("log.level", "debug")
 	}})
-	killedBefore, err := c.JMX(ctx, killed, "Value")
+	killedBefore, err := c.JMX(ctx, killed, killedBy)
 	must(t, err)
 
 	erin := site.Client("erin")
@@ -100,8 +103,11 @@ func TestSoakTokensOfAMinuteUnderLoad(t *testing.T) {
 	}
 	must(t, dials.Only(g.Addresses(c)...))
 
-	killedAfter, err := c.JMX(ctx, killed, "Value")
+	killedAfter, err := c.JMX(ctx, killed, killedBy)
 	must(t, err)
+	if len(killedAfter) != len(c.Nodes) {
+		t.Errorf("only %v tell of killed connections", killedAfter)
+	}
 	for node, n := range killedAfter {
 		if n != killedBefore[node] {
 			t.Errorf("%s has killed expired connections: %s, before the load %s", node, n, killedBefore[node])
