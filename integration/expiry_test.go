@@ -15,7 +15,6 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"strconv"
 	"testing"
 	"time"
 
@@ -47,7 +46,7 @@ func TestSoakTokensOfAMinuteUnderLoad(t *testing.T) {
 	must(t, c.Admin.Grant(ctx, harness.AppGrants("erin", app)...))
 	const rate = 500 // records a second, of each writer
 	byFranz := series{app + "-franz", "f", int(soak.Seconds()) * rate}.make(ctx, t, c)
-	byJava := series{app + "-java", "j", 0}.make(ctx, t, c)
+	byJava := series{app + "-java", "j", byFranz.records}.make(ctx, t, c)
 	g := gateway(t, c, harness.GatewayConfig{Change: func(d harness.Document) {
 		d.Set("tokens.lifetime", tokenLife.String())
 		d.Set("log.level", "debug")
@@ -56,20 +55,13 @@ func TestSoakTokensOfAMinuteUnderLoad(t *testing.T) {
 	must(t, err)
 
 	erin := site.Client("erin")
-	seconds := strconv.Itoa(int(soak.Seconds()))
-	writer, err := site.StartJava(harness.JavaRun{Certificate: erin, Steps: []harness.JavaStep{{
-		Mode: "produce", Settings: map[string]string{
-			"bootstrap": g.Bootstrap, "topic": byJava.topic, "prefix": byJava.prefix, "size": fmt.Sprint(recordSize),
-			"seconds": seconds, "rate": fmt.Sprint(rate),
-		},
-	}}})
+	writer, err := site.StartJava(harness.JavaRun{Certificate: erin, Steps: []harness.JavaStep{
+		byJava.step("produce", g.Bootstrap, "rate", fmt.Sprint(rate)),
+	}})
 	must(t, err)
-	reader, err := site.StartJava(harness.JavaRun{Certificate: erin, Steps: []harness.JavaStep{{
-		Mode: "consume", Settings: map[string]string{
-			"bootstrap": g.Bootstrap, "topic": byJava.topic, "prefix": byJava.prefix, "size": fmt.Sprint(recordSize),
-			"records": "0", "group": app, "members": "2", "quiet.ms": "15000", "deadline.s": fmt.Sprint(int(soak.Seconds()) + 120),
-		},
-	}}})
+	reader, err := site.StartJava(harness.JavaRun{Certificate: erin, Steps: []harness.JavaStep{
+		byJava.step("consume", g.Bootstrap, "group", app, "members", "2", "deadline.s", fmt.Sprint(int(soak.Seconds())+180)),
+	}})
 	must(t, err)
 	var dials harness.Dials
 	load, loadCtx := errgroup.WithContext(ctx)
@@ -93,7 +85,6 @@ func TestSoakTokensOfAMinuteUnderLoad(t *testing.T) {
 	must(t, err)
 	read, err := reader.Results(ctx)
 	must(t, err)
-	byJava.records = wrote[0].Sent
 	byJava.judgeJava(t, "Java wrote", wrote[0])
 	byJava.judgeJava(t, "Java read", read[0])
 	for _, s := range []series{byJava, byFranz} {

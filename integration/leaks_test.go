@@ -44,7 +44,7 @@ func TestLeaksNothingWhileLeadersMove(t *testing.T) {
 	}})
 	must(t, err)
 	reader, err := site.StartJava(harness.JavaRun{Certificate: lena, Steps: []harness.JavaStep{
-		byJava.step("consume", g.Bootstrap, "group", app, "members", "2", "quiet.ms", "60000"),
+		byJava.step("consume", g.Bootstrap, "group", app, "members", "2"),
 	}})
 	must(t, err)
 	var dials harness.Dials

@@ -47,7 +47,7 @@ func TestMainJobIsExact(t *testing.T) {
 		txn.step("produce", g.Bootstrap, "txn", txnID, "per.txn", "5000", "abort.every", "4"),
 		plain.step("consume", g.Bootstrap, "group", classic, "protocol", "classic", "members", "2"),
 		txn.step("consume", g.Bootstrap, "group", next, "protocol", "consumer", "members", "2"),
-		other.step("consume", g.Bootstrap, "group", next+"-franz", "protocol", "consumer", "quiet.ms", "120000"),
+		other.step("consume", g.Bootstrap, "group", next+"-franz", "protocol", "consumer"),
 	}})
 	must(t, err)
 
