@@ -129,11 +129,11 @@ func (c *KafkaConnection) onRisk() {
 		return
 	}
 	_ = c.moveLocked(riskBegun)
+	c.observer.AtRisk() // does not block; and is told before the end that may follow at once
 	c.armLocked(c.stop, c.onStop)
 	quiet := c.endIfQuietLocked()
 	c.mu.Unlock()
 
-	c.observer.AtRisk()
 	if quiet {
 		c.halfClose()
 	}

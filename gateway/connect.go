@@ -177,7 +177,9 @@ func (s *session) loginAt(ctx context.Context, node nodestatus.Node, client conn
 			return nil, err
 		}
 		if fault.Fault != connections.CredentialRefused && fault.Fault != connections.CredentialExpired {
-			s.g.cfg.Nodes.ReportFailure(node.ID)
+			if !errors.Is(ctx.Err(), context.Canceled) { // the session's own end says nothing of the broker
+				s.g.cfg.Nodes.ReportFailure(node.ID)
+			}
 			return nil, err
 		}
 		if try == refusals {
