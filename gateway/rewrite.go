@@ -23,17 +23,33 @@ type advertiser interface {
 // entries and unknown tags stay as they are.
 type rewriter func(a advertiser, response kmsg.Response)
 
+// address points at what a broker's entry in an answer says of it.
+type address struct {
+	node int32
+	host *string
+	port *int32
+}
+
+// keepAdvertised rewrites a list of brokers in place, and leaves out those that have no
+// address at the gateway.
+func keepAdvertised[B any](a advertiser, brokers []B, of func(*B) address) []B {
+	kept := brokers[:0]
+	for i := range brokers {
+		at := of(&brokers[i])
+		var ok bool
+		if *at.host, *at.port, ok = a.advertise(at.node); ok {
+			kept = append(kept, brokers[i])
+		}
+	}
+	return kept
+}
+
 // rewriteMetadata serves all versions; the controller is named by its id alone.
 func rewriteMetadata(a advertiser, response kmsg.Response) {
 	r := response.(*kmsg.MetadataResponse)
-	kept := r.Brokers[:0]
-	for _, b := range r.Brokers {
-		var ok bool
-		if b.Host, b.Port, ok = a.advertise(b.NodeID); ok {
-			kept = append(kept, b)
-		}
-	}
-	r.Brokers = kept
+	r.Brokers = keepAdvertised(a, r.Brokers, func(b *kmsg.MetadataResponseBroker) address {
+		return address{b.NodeID, &b.Host, &b.Port}
+	})
 }
 
 // rewriteFindCoordinator serves the single form (v0 to 3) and the batched one
@@ -64,27 +80,17 @@ func rewriteCoordinator(a advertiser, code *int16, node *int32, host *string, po
 // rewriteDescribeCluster serves brokers, fenced ones included (KIP-1073).
 func rewriteDescribeCluster(a advertiser, response kmsg.Response) {
 	r := response.(*kmsg.DescribeClusterResponse)
-	kept := r.Brokers[:0]
-	for _, b := range r.Brokers {
-		var ok bool
-		if b.Host, b.Port, ok = a.advertise(b.NodeID); ok {
-			kept = append(kept, b)
-		}
-	}
-	r.Brokers = kept
+	r.Brokers = keepAdvertised(a, r.Brokers, func(b *kmsg.DescribeClusterResponseBroker) address {
+		return address{b.NodeID, &b.Host, &b.Port}
+	})
 }
 
 // rewriteProduce serves the leaders' addresses of version 10 and later (KIP-951).
 func rewriteProduce(a advertiser, response kmsg.Response) {
 	r := response.(*kmsg.ProduceResponse)
-	kept := r.Brokers[:0]
-	for _, b := range r.Brokers {
-		var ok bool
-		if b.Host, b.Port, ok = a.advertise(b.NodeID); ok {
-			kept = append(kept, b)
-		}
-	}
-	r.Brokers = kept
+	r.Brokers = keepAdvertised(a, r.Brokers, func(b *kmsg.ProduceResponseBroker) address {
+		return address{b.NodeID, &b.Host, &b.Port}
+	})
 }
 
 // rewriteDescribeQuorum empties each node's list of listeners (KIP-853): they are
