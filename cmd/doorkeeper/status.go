@@ -12,6 +12,7 @@ import (
 	"go.uber.org/zap"
 
 	"doorkeeper/connections"
+	"doorkeeper/gateway"
 	"doorkeeper/nodestatus"
 	"doorkeeper/tlsconf"
 	"doorkeeper/tokens"
@@ -105,7 +106,7 @@ func (d *statusDialer) login(ctx context.Context, a nodestatus.Address, token *t
 	defer release()
 	id := statusClientID
 	return d.dialer.Open(ctx, connections.Target{Node: -1, Host: a.Host, Port: a.Port}, connections.ScramOverMtls,
-		&connections.Credential{Username: token.ID, Password: token.Password, Derived: token.Derived},
+		gateway.Credential(token),
 		connections.ClientInfo{ID: &id})
 }
 
