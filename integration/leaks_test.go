@@ -64,7 +64,7 @@ func TestLeaksNothingWhileLeadersMove(t *testing.T) {
 	// producer's second batch for its first if it has not seen one before, and then
 	// refuses the first for ever, gateway or not.
 	for _, of := range []series{byJava, byFranz} {
-		for stored(ctx, t, c, of.topic) < rate {
+		for slices.Min(ends(ctx, t, c, of.topic)) == 0 {
 			time.Sleep(100 * time.Millisecond)
 		}
 	}

@@ -132,13 +132,23 @@ func (s series) judgeJava(t *testing.T, what string, r harness.JavaResult) {
 // stored is how many offsets a topic has, as the cluster says.
 func stored(ctx context.Context, t *testing.T, c *harness.Cluster, topic string) int {
 	t.Helper()
-	ends, err := c.Admin.ListEndOffsets(ctx, topic)
-	must(t, errors.Join(err, ends.Error()))
 	n := 0
-	for _, p := range ends[topic] {
-		n += int(p.Offset)
+	for _, end := range ends(ctx, t, c, topic) {
+		n += end
 	}
 	return n
+}
+
+// ends are the high watermarks of a topic's partitions, as the cluster says.
+func ends(ctx context.Context, t *testing.T, c *harness.Cluster, topic string) []int {
+	t.Helper()
+	listed, err := c.Admin.ListEndOffsets(ctx, topic)
+	must(t, errors.Join(err, listed.Error()))
+	out := make([]int, 0, partitions)
+	for _, p := range listed[topic] {
+		out = append(out, int(p.Offset))
+	}
+	return out
 }
 
 // franz is a client that is closed with the test, and places records as told.

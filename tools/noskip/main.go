@@ -9,8 +9,12 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"regexp"
 	"strings"
 )
+
+// said finds what a test reported, among the logs of what it ran.
+var said = regexp.MustCompile(`(?m)^\s*\S+_test\.go:\d+: .*$`)
 
 // event is one line of `go test -json` (see `go doc test2json`).
 type event struct {
@@ -36,7 +40,7 @@ func filter(in io.Reader, out io.Writer) error {
 	var (
 		output                  = make(map[id]*strings.Builder)
 		passed, failed, skipped int
-		skips                   []string
+		skips, failures         []string
 		broken                  bool
 	)
 	lines := bufio.NewReader(in)
@@ -79,6 +83,7 @@ func filter(in io.Reader, out io.Writer) error {
 				case e.Action == "fail":
 					failed++
 					fmt.Fprintf(out, "--- %s %s\n%s", e.Package, e.Test, text)
+					failures = append(failures, fmt.Sprintf("%s %s\n%s", e.Package, e.Test, reports(text)))
 				default:
 					skipped++
 					skips = append(skips, fmt.Sprintf("%s %s\n%s", e.Package, e.Test, text))
@@ -99,6 +104,10 @@ func filter(in io.Reader, out io.Writer) error {
 	for _, s := range skips {
 		fmt.Fprintf(out, "--- skipped: %s", s)
 	}
+	// Once more, for whoever sees the end of a long log only.
+	for _, f := range failures {
+		fmt.Fprintf(out, "--- failed: %s", f)
+	}
 	fmt.Fprintf(out, "%d passed, %d failed, %d skipped\n", passed, failed, skipped)
 	switch {
 	case failed > 0 || broken:
@@ -109,4 +118,14 @@ func filter(in io.Reader, out io.Writer) error {
 		return fmt.Errorf("no test ran")
 	}
 	return nil
+}
+
+// reports are the first lines that the test itself wrote, in short.
+func reports(text string) string {
+	const lines, width = 6, 400
+	var b strings.Builder
+	for _, line := range said.FindAllString(text, lines) {
+		fmt.Fprintf(&b, "%.*s\n", width, line)
+	}
+	return b.String()
 }

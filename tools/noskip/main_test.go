@@ -16,6 +16,10 @@ func TestFilter(t *testing.T) {
 {"Action":"fail","Package":"q","Test":"B"}
 {"Action":"fail","Package":"q","Elapsed":2}
 `
+		long = `{"Action":"output","Package":"q","Test":"E","Output":"    x_test.go:7: 3 records, not 4\n"}
+{"Action":"output","Package":"q","Test":"E","Output":"    a long log\n"}
+{"Action":"fail","Package":"q","Test":"E"}
+`
 		skip = `{"Action":"output","Package":"r","Test":"C","Output":"needs a JDK\n"}
 {"Action":"skip","Package":"r","Test":"C"}
 {"Action":"pass","Package":"r"}
@@ -35,6 +39,7 @@ func TestFilter(t *testing.T) {
 	}{
 		{"pass", pass + empty, "", "ok    p 1.0s\n-     none (no tests)\n1 passed, 0 failed, 0 skipped\n", "noise"},
 		{"fail", pass + fail, "tests failed", "what went wrong\n", "noise"},
+		{"what failed stands at the end again", long + pass, "tests failed", "--- failed: q E\n    x_test.go:7: 3 records, not 4\n1 passed", ""},
 		{"skip", pass + skip, "skipped", "r C\nneeds a JDK\n", "noise"},
 		{"build", pass + build, "tests failed", "x.go:1: no\n", "noise"},
 		{"no end", pass + hung, "tests failed", "t D did not end\npanic\n", ""},
