@@ -13,9 +13,9 @@ import (
 	"doorkeeper/internal/wire"
 )
 
-// maxDecoded bounds an answer that is decoded to rewrite it, in bytes: a Metadata
+// maxWholeAnswer bounds an answer that is held whole to rewrite it, in bytes: a Metadata
 // answer of half a million partitions.
-const maxDecoded = 32 << 20
+const maxWholeAnswer = 32 << 20
 
 // wholeForFree is the size up to which a whole answer does not count against the
 // budget over all sessions.
@@ -49,13 +49,13 @@ func (s *session) answerOne(conn *connections.KafkaConnection, a connections.Ans
 		return endingf(ReasonBrokerFault, SideBroker, "node %d answered with correlation id %d, which is not the one that is due", s.node, a.CorrelationID)
 	}
 	var err *Error
-	switch {
-	case p.rule.action == actionForward:
+	switch p.rule.at(p.version) {
+	case actionForward:
 		err = s.stream(conn, a)
-	case a.Size > maxDecoded:
-		err = endingf(ReasonAnswerSize, SideGateway, "%s v%d answer of %d bytes: it carries addresses, and %d is the most that is decoded", kmsg.NameForKey(p.key), p.version, a.Size, maxDecoded)
+	case actionTrail:
+		err = s.trail(conn, p, a)
 	default:
-		err = s.decode(conn, p, a)
+		err = s.whole(conn, p, a)
 	}
 	if err != nil {
 		return err
@@ -74,15 +74,24 @@ func (s *session) answerOne(conn *connections.KafkaConnection, a connections.Ans
 	}
 }
 
+// answerFront is what lies before an answer's own bytes: its length, and its correlation
+// id.
+const answerFront = wire.LengthSize + 4
+
+// putFront writes them for an answer of size bytes.
+func putFront(b []byte, size int, correlationID int32) {
+	binary.BigEndian.PutUint32(b, uint32(size+4))                          //nolint:gosec // G115: it came as 4 bytes, or little more than came was made
+	binary.BigEndian.PutUint32(b[wire.LengthSize:], uint32(correlationID)) //nolint:gosec // G115: signed in the protocol
+}
+
 // stream passes an answer through a borrowed buffer, length, header and first bytes
 // in one TLS record.
 func (s *session) stream(conn *connections.KafkaConnection, a connections.Answer) *Error {
 	buffer := s.g.cfg.Buffers.Get()
 	defer s.g.cfg.Buffers.Put(buffer)
 	b := (*buffer)[:wire.BufferSize]
-	binary.BigEndian.PutUint32(b, uint32(a.Size+4))                          //nolint:gosec // G115: it came as 4 bytes
-	binary.BigEndian.PutUint32(b[wire.LengthSize:], uint32(a.CorrelationID)) //nolint:gosec // G115: signed in the protocol
-	have := wire.LengthSize + 4
+	putFront(b, a.Size, a.CorrelationID)
+	have := answerFront
 	left := a.Size
 	for {
 		if left > 0 {
@@ -106,9 +115,12 @@ func (s *session) stream(conn *connections.KafkaConnection, a connections.Answer
 	}
 }
 
-// decode reads a whole answer, rewrites it and passes it on. Memory grows with what
-// came, not with what was declared.
-func (s *session) decode(conn *connections.KafkaConnection, p pending, a connections.Answer) *Error {
+// whole reads an answer to its end, replaces in it what its rule says and passes it on.
+// Memory grows with what came, not with what was declared.
+func (s *session) whole(conn *connections.KafkaConnection, p pending, a connections.Answer) *Error {
+	if a.Size > maxWholeAnswer {
+		return endingf(ReasonAnswerSize, SideGateway, "%s v%d answer of %d bytes: it carries addresses in the midst of it, and %d is the most that is held", kmsg.NameForKey(p.key), p.version, a.Size, maxWholeAnswer)
+	}
 	if a.Size > wholeForFree {
 		if err := s.g.answers.Acquire(s.ctx, int64(a.Size)); err != nil {
 			return s.ended.Load()
@@ -117,34 +129,33 @@ func (s *session) decode(conn *connections.KafkaConnection, p pending, a connect
 	}
 	buffer := s.g.cfg.Buffers.Get()
 	defer s.g.cfg.Buffers.Put(buffer)
-	const front = wire.LengthSize + 4
-	b := (*buffer)[:front]
-	for len(b) < front+a.Size {
+	b := (*buffer)[:answerFront]
+	for len(b) < answerFront+a.Size {
 		if len(b) == cap(b) {
-			b = append(make([]byte, 0, min(2*cap(b), front+a.Size)), b...)
+			b = append(make([]byte, 0, min(2*cap(b), answerFront+a.Size)), b...)
 		}
-		n, err := conn.Read(b[len(b):min(cap(b), front+a.Size)])
+		n, err := conn.Read(b[len(b):min(cap(b), answerFront+a.Size)])
 		if err != nil {
 			return s.brokerError(unexpected(err))
 		}
 		b = b[:len(b)+n]
 	}
 	conn.Answered()
-	answer := b[front:]
-	if untouched(p, answer) {
-		binary.BigEndian.PutUint32(b, uint32(a.Size+4))                          //nolint:gosec // G115: bounded by maxDecoded
-		binary.BigEndian.PutUint32(b[wire.LengthSize:], uint32(a.CorrelationID)) //nolint:gosec // G115: signed in the protocol
-		return s.deliver(b)
-	}
-	var out []byte
-	var err error
-	if p.rule.action == actionTrim {
-		out, err = trimVersions(nil, p, s.g.policy, answer)
-	} else {
-		out, err = rewriteAnswer(nil, p, s.g.routes, answer)
-	}
+	out, changed, err := rewriteAnswer(p, s.g.routes, b[answerFront:])
 	if err != nil {
 		return ending(ReasonBrokerFault, SideBroker, err)
+	}
+	putFront(b, len(out), a.CorrelationID)
+	switch {
+	case !changed:
+		return s.deliver(b)
+	case answerFront+len(out) <= cap(b):
+		b = b[:answerFront+len(out)]
+		copy(b[answerFront:], out)
+		return s.deliver(b)
+	}
+	if err := s.deliver(b[:answerFront]); err != nil {
+		return err
 	}
 	return s.deliver(out)
 }

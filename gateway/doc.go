@@ -13,11 +13,15 @@
 //	state.go     the phases of a session
 //	requests.go  the request loop: judge, forward
 //	frames.go    reading requests, with memory that follows what came
-//	policy.go    the table: API key → pass, rewrite, answer here, refuse
+//	policy.go    what a rule is, and how it is found; policy_table.go is the table of them,
+//	             one line for every API key; policy_request.go what a request's body says;
+//	             policy_features.go what finalized features need of the table
 //	connect.go   the broker leg: lease, token on that broker, login
 //	inflight.go  the queue that pairs answers with requests
-//	answers.go   the answer loop: match, stream or decode, deliver
-//	rewrite.go   brokers' addresses → the gateway's
+//	answers.go   the answer loop: match, stream or hold, deliver; answers_trail.go the
+//	             answers with addresses behind their records
+//	rewrite.go   brokers' addresses → the gateway's: copying all but what is replaced;
+//	             rewrite_brokers.go the messages, rewrite_trail.go the ends of large ones
 //	local.go     answers made here
 //	errors.go    the reasons for which sessions end
 //	observe.go   the hooks for metrics

@@ -2,7 +2,6 @@ package gateway
 
 import (
 	"encoding/binary"
-	"fmt"
 
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kmsg"
@@ -52,29 +51,29 @@ func tooNewVersions(correlationID int32, r versionRange) []byte {
 	return endFrame(response.AppendTo(frame), begin)
 }
 
-// trimVersions takes what the gateway does not serve out of a broker's ApiVersions
-// answer and lowers maxima; all else stays as the broker said it. The header of
-// this answer never carries tags.
-func trimVersions(dst []byte, p pending, table policy, answer []byte) ([]byte, error) {
-	version := p.version
-	if len(answer) >= 2 && int16(binary.BigEndian.Uint16(answer)) == kerr.UnsupportedVersion.Code { //nolint:gosec // G115: signed in the protocol
+// trimVersions takes what the table does not offer out of a broker's ApiVersions answer
+// and lowers maxima; all else stays as the broker said it, byte for byte: minima,
+// features, epochs, unknown tags. The header of this answer never carries tags.
+func trimVersions(s *splice, version int16, table policy) {
+	code := s.Int16()
+	if code == kerr.UnsupportedVersion.Code {
 		version = 0 // the broker knows only lower versions and answers in the oldest shape
 	}
-	response := kmsg.NewPtrApiVersionsResponse()
-	response.SetVersion(version)
-	if err := response.ReadFrom(answer); err != nil {
-		return dst, fmt.Errorf("%w: ApiVersions v%d: %w", errAnswer, p.version, err)
-	}
-	kept := response.ApiKeys[:0]
-	for _, k := range response.ApiKeys {
-		highest, ok := table.offered(k.ApiKey)
-		if !ok || highest < k.MinVersion {
-			continue
+	flexible := version >= 3
+	s.list(flexible, func() bool {
+		key, lowest := s.Int16(), s.Int16()
+		at := s.At()
+		highest := s.Int16()
+		if flexible {
+			s.Tags()
 		}
-		k.MaxVersion = min(k.MaxVersion, highest)
-		kept = append(kept, k)
-	}
-	response.ApiKeys = kept
-	dst, begin := beginFrame(dst, p.correlationID)
-	return endFrame(response.AppendTo(dst), begin), nil
+		served, ok := table.offered(key)
+		if s.Err() != nil || !ok || served < lowest {
+			return false
+		}
+		if served < highest {
+			s.replace(at, at+2, binary.BigEndian.AppendUint16(nil, uint16(served))) //nolint:gosec // G115: not negative
+		}
+		return true
+	})
 }

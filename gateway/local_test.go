@@ -2,6 +2,7 @@ package gateway
 
 import (
 	"encoding/binary"
+	"math/rand/v2"
 	"reflect"
 	"testing"
 
@@ -53,7 +54,7 @@ func TestTooNewVersions(t *testing.T) {
 // tags stay.
 func TestTrimVersions(t *testing.T) {
 	table := newPolicy()
-	for version := int16(0); version <= 4; version++ {
+	for version := int16(0); version <= 5; version++ {
 		in := kmsg.NewPtrApiVersionsResponse()
 		in.SetVersion(version)
 		for key := int16(0); key < 100; key++ {
@@ -69,13 +70,13 @@ func TestTrimVersions(t *testing.T) {
 		in.FinalizedFeatures = []kmsg.ApiVersionsResponseFinalizedFeature{{Name: "transaction.version", MaxVersionLevel: 2, MinVersionLevel: 2}}
 		in.UnknownTags = tagged()
 		p := pending{correlationID: 1, key: 18, version: version, rule: &table[18]}
-		frame, err := trimVersions(nil, p, table, in.AppendTo(nil))
+		trimmed, _, err := rewriteAnswer(p, nil, in.AppendTo(nil))
 		if err != nil {
 			t.Fatal(err)
 		}
 		out := kmsg.NewPtrApiVersionsResponse()
 		out.SetVersion(version)
-		if err := out.ReadFrom(frame[8:]); err != nil {
+		if err := out.ReadFrom(trimmed); err != nil {
 			t.Fatal(err)
 		}
 		for _, k := range out.ApiKeys {
@@ -113,38 +114,82 @@ func offers(r *kmsg.ApiVersionsResponse, key int16) bool {
 	return false
 }
 
-// A broker that does not know the client's version answers in the oldest shape.
+// B58: the range is that of the very broker that answers, which may be older than the
+// gateway and the client: then it answers in the oldest shape, and keeps its range.
 func TestTrimVersionsOfAnOlderBroker(t *testing.T) {
 	table := newPolicy()
 	in := kmsg.NewPtrApiVersionsResponse()
 	in.ErrorCode = 35
 	in.ApiKeys = []kmsg.ApiVersionsResponseApiKey{{ApiKey: 18, MaxVersion: 3}}
 	p := pending{correlationID: 1, key: 18, version: 5, rule: &table[18]}
-	frame, err := trimVersions(nil, p, table, in.AppendTo(nil))
+	got, changed, err := rewriteAnswer(p, nil, in.AppendTo(nil))
 	if err != nil {
 		t.Fatal(err)
 	}
-	if want := in.AppendTo(nil); string(frame[8:]) != string(want) {
-		t.Fatalf("got %x, want %x", frame[8:], want)
+	if want := in.AppendTo(nil); string(got) != string(want) || changed {
+		t.Fatalf("got %x, want %x", got, want)
+	}
+	in.ApiKeys[0].MaxVersion = 9 // and one that is newer, but takes the request for wrong
+	if got, _, err = rewriteAnswer(p, nil, in.AppendTo(nil)); err != nil {
+		t.Fatal(err)
+	}
+	in.ApiKeys[0].MaxVersion = 5
+	if want := in.AppendTo(nil); string(got) != string(want) {
+		t.Fatalf("got %x, want %x", got, want)
 	}
 }
 
+// What is taken out is taken out for kmsg too, and where the answer is encoded as kmsg
+// would, no other byte is another one.
 func FuzzTrimVersions(f *testing.F) {
 	table := newPolicy()
 	f.Add(int16(3), kmsg.NewPtrApiVersionsResponse().AppendTo(nil))
 	f.Add(int16(0), []byte{0, 35, 0, 0, 0, 1, 0, 18, 0, 0, 0, 3})
+	rng := rand.New(rand.NewPCG(4, 4))
+	for version := int16(0); version <= 5; version++ {
+		f.Add(version, filled(rng, kmsg.ApiVersions, version).AppendTo(nil))
+	}
 	f.Fuzz(func(t *testing.T, version int16, in []byte) {
 		if version < 0 || version > 5 {
 			return
 		}
 		p := pending{correlationID: 1, key: 18, version: version, rule: &table[18]}
-		frame, err := trimVersions(nil, p, table, in)
+		out, _, err := rewriteAnswer(p, nil, in)
+		frugal(t, len(in), func() { _, _, _ = rewriteAnswer(p, nil, in) })
 		if err != nil {
 			return
 		}
-		again, err := trimVersions(nil, p, table, frame[8:])
-		if err != nil || string(again) != string(frame) {
+		if again, _, err := rewriteAnswer(p, nil, out); err != nil || string(again) != string(out) {
 			t.Fatalf("trimming twice differs: %v", err)
 		}
+		r := kmsg.NewPtrApiVersionsResponse()
+		r.SetVersion(version)
+		if len(in) > 1 && in[0] == 0 && in[1] == 35 {
+			r.SetVersion(0)
+		}
+		if r.ReadFrom(in) != nil {
+			return
+		}
+		canonical := string(r.AppendTo(nil)) == string(in)
+		trimOracle(table, r)
+		if want := r.AppendTo(nil); canonical && string(want) != string(out) {
+			t.Fatalf("got\n%x\nwant\n%x", out, want)
+		}
+		back := kmsg.NewPtrApiVersionsResponse()
+		back.SetVersion(r.Version)
+		if err := back.ReadFrom(out); err != nil || !same(back, r) {
+			t.Fatalf("%v: kmsg reads %+v, want %+v", err, back, r)
+		}
 	})
+}
+
+func trimOracle(table policy, r *kmsg.ApiVersionsResponse) {
+	all := r.ApiKeys[:0]
+	for _, k := range r.ApiKeys {
+		if highest, ok := table.offered(k.ApiKey); ok && highest >= k.MinVersion {
+			k.MaxVersion = min(k.MaxVersion, highest)
+			all = append(all, k)
+		}
+	}
+	r.ApiKeys = all
 }

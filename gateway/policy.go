@@ -1,11 +1,10 @@
 package gateway
 
 import (
-	"time"
+	"fmt"
 
 	"github.com/twmb/franz-go/pkg/kmsg"
 
-	"doorkeeper/connections"
 	"doorkeeper/internal/wire"
 )
 
@@ -18,11 +17,14 @@ const (
 	actionRefuse action = iota
 	// actionForward passes request and answer as they are.
 	actionForward
-	// actionRewrite passes the request as it is; the answer is decoded and the
+	// actionRewrite passes the request as it is; the answer is read whole and the
 	// addresses in it are replaced by the gateway's.
 	actionRewrite
-	// actionTrim passes ApiVersions; what the gateway cannot serve is taken out of
-	// the answer.
+	// actionTrail passes the request as it is; the answer streams, and the addresses at
+	// its end are replaced by the gateway's.
+	actionTrail
+	// actionTrim is actionRewrite for ApiVersions: what the gateway does not serve is
+	// taken out of the answer.
 	actionTrim
 	// actionAnswer answers here. The request never reaches a broker.
 	actionAnswer
@@ -36,25 +38,63 @@ const (
 	waitNone      wait = iota // answered as soon as it is processed
 	waitFetch                 // max_wait_ms
 	waitProduce               // timeout_ms, with acks=all; acks=0 has no answer
-	waitTimeout               // the timeout_ms of an admin request, wherever it lies
+	waitField                 // a field of milliseconds, found by the rule's layout
 	waitUnbounded             // until other members of the group act
 )
 
-// rule is the policy for one API key.
+// tie is what a broker remembers of a connection, and forgets with it. What is tied to
+// its connection cannot be carried on over another one unseen.
+type tie uint8
+
+const (
+	tieNone      tie = iota
+	tieShare         // share sessions and what they have acquired (KIP-932)
+	tieTelemetry     // the telemetry instance and its subscription (KIP-714)
+)
+
+// rule is the policy for one API key: a line of the table.
 type rule struct {
-	action  action
+	key    kmsg.Key
+	action action
+	// max is the highest version that somebody has looked at and that is offered.
+	max int16
+	// lowered says why max is below what kmsg knows, "" where it is not.
+	lowered string
+	// from is the first version whose answers carry addresses, for actionRewrite and
+	// actionTrail. Below it, the answer passes as it is.
+	from    int16
+	rewrite rewriter // of actionRewrite
+	trail   trail    // of actionTrail
+	answer  layoutOf // of actionTrail: up to the addresses
 	wait    wait
-	waits   int16 // the first version that says so
-	max     int16 // the highest version offered to clients
-	rewrite rewriter
+	// waits is the first version that may wait.
+	waits int16
+	field layoutOf // of waitField
+	tie   tie
+	// hidden keys are answered here and not offered all the same.
+	hidden bool
+	// why a key is refused.
+	why string
+
 	// flexible is the first version with tagged fields (KIP-482), -1 if there is none.
 	flexible int16
-	// request makes an empty request, for what has to be decoded.
-	request func() kmsg.Request
+	answers  []*wire.Layout // by version
+	fields   []*wire.Layout // by version
 }
+
+// layoutOf makes a version's layout.
+type layoutOf func(version int16) *wire.Layout
 
 // flexibleAt tells whether requests and answers of a version carry tagged fields.
 func (r *rule) flexibleAt(version int16) bool { return r.flexible >= 0 && version >= r.flexible }
+
+// at is what is done with a version that is served.
+func (r *rule) at(version int16) action {
+	if version < r.from {
+		return actionForward
+	}
+	return r.action
+}
 
 // policy is the table over all keys, indexed by key. What it does not name is
 // refused: a key or version that came with a newer Kafka passes only after somebody
@@ -70,79 +110,60 @@ func (p policy) rule(key, version int16) (*rule, bool) {
 	return r, r.action != actionRefuse && version >= 0 && version <= r.max
 }
 
-// newPolicy builds the table. It is the list of DESIGN.md, section "What the
-// gateway does with each API".
+// refusal says why a version is not served. r may be nil: then the key is not known.
+func (r *rule) refusal(version int16) string {
+	switch {
+	case r == nil:
+		return "this gateway does not know the key"
+	case r.action == actionRefuse:
+		return r.why
+	case version > r.max && r.lowered != "":
+		return r.lowered
+	}
+	return fmt.Sprintf("versions 0 to %d are", r.max)
+}
+
+// offered tells whether a key belongs into the ApiVersions answer, and up to which
+// version.
+func (p policy) offered(key int16) (highest int16, ok bool) {
+	r, served := p.rule(key, 0)
+	if !served || r.hidden {
+		return 0, false
+	}
+	return r.max, true
+}
+
+// newPolicy makes of the table what can be looked up fast.
 func newPolicy() policy {
-	const highest = 94
-	p := make(policy, highest+1)
-
-	// Passed as they are; Kafka's ACLs decide. The wait is named where it is not none.
-	for _, key := range []kmsg.Key{
-		kmsg.OffsetCommit, kmsg.OffsetFetch, kmsg.Heartbeat, kmsg.LeaveGroup,
-		kmsg.DescribeGroups, kmsg.ListGroups, kmsg.InitProducerID, kmsg.OffsetForLeaderEpoch,
-		kmsg.AddPartitionsToTxn, kmsg.AddOffsetsToTxn, kmsg.EndTxn, kmsg.TxnOffsetCommit,
-		kmsg.DescribeACLs, kmsg.CreateACLs, kmsg.DeleteACLs,
-		kmsg.DescribeConfigs, kmsg.AlterConfigs, kmsg.IncrementalAlterConfigs,
-		kmsg.AlterReplicaLogDirs, kmsg.DescribeLogDirs, kmsg.DeleteGroups, kmsg.OffsetDelete,
-		kmsg.DescribeClientQuotas, kmsg.AlterClientQuotas,
-		kmsg.DescribeUserSCRAMCredentials, kmsg.AlterUserSCRAMCredentials,
-		kmsg.DescribeProducers, kmsg.UnregisterBroker,
-		kmsg.DescribeTransactions, kmsg.ListTransactions,
-		kmsg.ConsumerGroupHeartbeat, kmsg.ConsumerGroupDescribe,
-		kmsg.GetTelemetrySubscriptions, kmsg.PushTelemetry,
-		kmsg.ListConfigResources, kmsg.DescribeTopicPartitions,
-		kmsg.ShareGroupHeartbeat, kmsg.ShareGroupDescribe,
-		kmsg.RemoveRaftVoter,
-		kmsg.StreamsGroupHeartbeat, kmsg.StreamsGroupDescribe,
-		kmsg.DescribeShareGroupOffsets, kmsg.AlterShareGroupOffsets, kmsg.DeleteShareGroupOffsets,
-		kmsg.StreamsGroupTopologyDescriptionUpdate, kmsg.UnregisterController,
-	} {
-		p[key] = rule{action: actionForward}
-	}
-	for _, key := range []kmsg.Key{
-		kmsg.CreateTopics, kmsg.DeleteTopics, kmsg.DeleteRecords, kmsg.CreatePartitions,
-		kmsg.ElectLeaders, kmsg.AlterPartitionAssignments, kmsg.ListPartitionReassignments,
-		kmsg.UpdateFeatures, kmsg.AddRaftVoter,
-	} {
-		p[key] = rule{action: actionForward, wait: waitTimeout}
-	}
-	// From 10 on it may wait for remote storage (KIP-1075).
-	p[kmsg.ListOffsets] = rule{action: actionForward, wait: waitTimeout, waits: 10}
-	p[kmsg.Fetch] = rule{action: actionForward, wait: waitFetch}
-	p[kmsg.JoinGroup] = rule{action: actionForward, wait: waitUnbounded}
-	p[kmsg.SyncGroup] = rule{action: actionForward, wait: waitUnbounded}
-
-	// Answers that carry addresses.
-	p[kmsg.Produce] = rule{action: actionRewrite, wait: waitProduce, rewrite: rewriteProduce}
-	p[kmsg.Metadata] = rule{action: actionRewrite, rewrite: rewriteMetadata}
-	p[kmsg.FindCoordinator] = rule{action: actionRewrite, rewrite: rewriteFindCoordinator}
-	p[kmsg.DescribeCluster] = rule{action: actionRewrite, rewrite: rewriteDescribeCluster}
-	p[kmsg.DescribeQuorum] = rule{action: actionRewrite, rewrite: rewriteDescribeQuorum}
-	p[kmsg.ApiVersions] = rule{action: actionTrim}
-
-	// Never a broker's business: the session's identity is the certificate's.
-	for _, key := range []kmsg.Key{
-		kmsg.SASLHandshake, kmsg.SASLAuthenticate,
-		kmsg.CreateDelegationToken, kmsg.RenewDelegationToken, kmsg.ExpireDelegationToken, kmsg.DescribeDelegationToken,
-	} {
-		p[key] = rule{action: actionAnswer}
-	}
-
-	for key := int16(0); key <= highest; key++ {
-		request := kmsg.RequestForKey(key)
-		if p[key].action == actionRefuse || request == nil {
-			continue
+	rows := table()
+	var p policy
+	for _, r := range rows {
+		for int(r.key) >= len(p) {
+			p = append(p, rule{key: kmsg.Key(len(p)), why: "this gateway does not know the key"}) //nolint:gosec // G115: below 2^15
 		}
-		p[key].max = request.MaxVersion()
-		p[key].flexible = firstFlexible(request)
-		p[key].request = func() kmsg.Request { return kmsg.RequestForKey(key) }
+		r.flexible = -1
+		if request := kmsg.RequestForKey(int16(r.key)); request != nil {
+			r.flexible = firstFlexible(request)
+		}
+		if r.answer != nil {
+			r.answers = layouts(r.answer, r.from, r.max)
+		}
+		if r.field != nil {
+			r.fields = layouts(r.field, r.waits, r.max)
+		}
+		p[r.key] = r
 	}
-	// From 16 on a Fetch answer ends with leaders' addresses (KIP-951), behind
-	// records that must not be held in memory to get there.
-	p[kmsg.Fetch].max = 15
-	// From 4 on the request is for brokers only (KIP-890).
-	p[kmsg.AddPartitionsToTxn].max = 3
+	trim := &p[kmsg.ApiVersions]
+	trim.rewrite = func(s *splice, version int16) { trimVersions(s, version, p) }
 	return p
+}
+
+func layouts(of layoutOf, from, to int16) []*wire.Layout {
+	all := make([]*wire.Layout, to+1)
+	for v := from; v <= to; v++ {
+		all[v] = of(v)
+	}
+	return all
 }
 
 func firstFlexible(request kmsg.Request) int16 {
@@ -153,89 +174,4 @@ func firstFlexible(request kmsg.Request) int16 {
 		}
 	}
 	return -1
-}
-
-// offered tells whether a key belongs into the ApiVersions answer, and up to which
-// version.
-func (p policy) offered(key int16) (highest int16, ok bool) {
-	r, served := p.rule(key, 0)
-	if !served || r.action == actionAnswer && key != int16(kmsg.SASLHandshake) && key != int16(kmsg.SASLAuthenticate) {
-		return 0, false
-	}
-	return r.max, true
-}
-
-// inspection is what a request's body says about its way through the gateway.
-type inspection struct {
-	wait     time.Duration // connections.Unbounded, or at most so long
-	answered bool          // false for Produce with acks=0
-	refuse   string        // why it must not pass, "" otherwise
-}
-
-// inspect reads of a request's body what the rule needs. body begins behind the
-// header; whole tells that the frame ends with it. It returns wire.ErrShort when
-// more of the frame is needed, and never when whole.
-func (r *rule) inspect(version int16, body []byte, whole bool) (inspection, error) {
-	switch r.wait {
-	case waitProduce:
-		p, err := wire.PeekProduce(body, version)
-		if err != nil {
-			return inspection{}, shortIfPart(err, whole)
-		}
-		in := inspection{answered: p.Acks != 0}
-		if p.Acks == -1 {
-			in.wait = max(p.Timeout, 0)
-		}
-		return in, nil
-	case waitFetch:
-		if version >= fetchReplicaTag && !whole {
-			return inspection{}, wire.ErrShort
-		}
-		p, err := wire.PeekFetch(body, version)
-		if err != nil {
-			return inspection{}, shortIfPart(err, whole)
-		}
-		in := inspection{answered: true, wait: max(p.MaxWait, 0)}
-		if p.ReplicaID >= 0 {
-			in.refuse = "Fetch with a replica id is for brokers"
-		}
-		return in, nil
-	case waitTimeout:
-		if version < r.waits {
-			break
-		}
-		if !whole {
-			return inspection{}, wire.ErrShort
-		}
-		return inspection{answered: true, wait: r.timeout(version, body)}, nil
-	case waitUnbounded:
-		return inspection{answered: true, wait: connections.Unbounded}, nil
-	case waitNone:
-	}
-	return inspection{answered: true}, nil
-}
-
-// fetchReplicaTag is the first Fetch version that carries the replica id in a tag
-// at its end (KIP-903).
-const fetchReplicaTag = 15
-
-// timeout decodes an admin request for its timeout_ms. A body that kmsg cannot
-// read goes to the broker, whose answer the client gets; nothing is written behind
-// it for as long as it takes.
-func (r *rule) timeout(version int16, body []byte) time.Duration {
-	request := r.request()
-	request.SetVersion(version)
-	t, ok := request.(kmsg.TimeoutRequest)
-	if !ok || request.ReadFrom(body) != nil {
-		return connections.Unbounded
-	}
-	return time.Duration(max(t.Timeout(), 0)) * time.Millisecond
-}
-
-// shortIfPart turns "the bytes end here" into a fault where there are no more.
-func shortIfPart(err error, whole bool) error {
-	if err == wire.ErrShort && whole { //nolint:errorlint // ErrShort is returned bare by internal/wire
-		return wire.ErrFrame
-	}
-	return err
 }

@@ -78,7 +78,7 @@ func (s *session) classify(f *frame) error {
 			return endingf(ReasonBadRequest, SideClient, "%w: the request ends within its header", wire.ErrFrame)
 		}
 		if len(f.bytes) >= wire.BufferSize {
-			if f.rule != nil && f.rule.wait == waitTimeout {
+			if f.rule != nil && f.rule.wait == waitField {
 				// Not worth holding: nothing is written behind it for as long as it takes.
 				f.inspection = inspection{answered: true, wait: connections.Unbounded}
 				return nil
@@ -101,7 +101,7 @@ func (s *session) inspect(f *frame) error {
 	}
 	r, served := s.g.policy.rule(h.Key, h.Version)
 	if !served && !(h.Key == int16(kmsg.ApiVersions) && h.Version > r.max) {
-		return endingf(ReasonRefusedAPI, SideClient, "API key %d version %d is not served: it is for brokers, or newer than this gateway", h.Key, h.Version)
+		return endingf(ReasonRefusedAPI, SideClient, "API key %d version %d is not served: %s", h.Key, h.Version, r.refusal(h.Version))
 	}
 	f.rule = r
 	if !served { // an ApiVersions that is too new is answered, whatever its header looks like
@@ -120,7 +120,7 @@ func (s *session) inspect(f *frame) error {
 			return err
 		}
 	}
-	f.inspection, err = r.inspect(h.Version, f.payload()[f.header.Size:], f.whole())
+	f.inspection, err = r.inspect(h.Version, f.payload()[f.header.Size:], f.size-f.header.Size)
 	if err != nil && !errors.Is(err, wire.ErrShort) {
 		return endingf(ReasonBadRequest, SideClient, "%s v%d: %w", kmsg.NameForKey(h.Key), h.Version, err)
 	}
@@ -187,6 +187,19 @@ func (s *session) await(conn *connections.KafkaConnection, p pending) error {
 	return s.queue.push(s.ctx, p)
 }
 
+// makeRoom waits until the queue, which was full, has room, or the session ends.
+func (s *session) makeRoom() error {
+	if err := s.conn.Load().Flush(); err != nil {
+		return s.brokerError(err)
+	}
+	select {
+	case <-s.queue.room:
+		return nil
+	case <-s.ctx.Done():
+		return context.Cause(s.ctx)
+	}
+}
+
 // answerHere answers a request that no broker may see.
 func (s *session) answerHere(f *frame) error {
 	p := pending{correlationID: f.header.CorrelationID, key: f.header.Key, version: f.header.Version, rule: f.rule}
@@ -198,12 +211,19 @@ func (s *session) answerHere(f *frame) error {
 
 // answer gives a client an answer made here, in its turn.
 func (s *session) answer(p pending) error {
-	queued, full := s.queue.pushLocal(p)
-	if full {
-		return s.await(s.conn.Load(), p)
-	}
-	if queued {
-		return nil
+	for {
+		queued, full := s.queue.pushLocal(p)
+		if queued {
+			return nil
+		}
+		if !full {
+			break
+		}
+		// Once there is room, everything may have been answered: then it is not for the
+		// queue any more, since nobody would come by to take it out.
+		if err := s.makeRoom(); err != nil {
+			return err
+		}
 	}
 	// Nothing is awaited, so the answer goroutine writes nothing either.
 	_ = s.client.SetWriteDeadline(time.Now().Add(s.g.cfg.Timeouts.Stall))

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 
-	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"doorkeeper/internal/wire"
@@ -19,126 +18,140 @@ type advertiser interface {
 	advertise(node int32) (host string, port int32, ok bool)
 }
 
-// rewriter replaces the addresses in one decoded answer. Node ids, racks, error
-// entries and unknown tags stay as they are.
-type rewriter func(a advertiser, response kmsg.Response)
+// rewriter walks an answer's body and replaces what the gateway must. It walks as far
+// as the last thing that it replaces; what lies behind passes as it came.
+type rewriter func(s *splice, version int16)
 
-// address points at what a broker's entry in an answer says of it.
-type address struct {
-	node int32
-	host *string
-	port *int32
+// errAnswer is what errors about answers that cannot be read wrap.
+var errAnswer = errors.New("the broker's answer cannot be read")
+
+// splice copies a message but for what is replaced or left out on the way. So whatever
+// a rewriter does not name stays as it came, byte for byte: node ids, racks, errors,
+// unknown tags and their order. As long as nothing changes nothing is copied.
+//
+// Its memory is that of the message once more, and what addresses grow by: as much
+// again and maxGrowth at most.
+type splice struct {
+	wire.Cursor
+	in     []byte
+	out    []byte
+	copied int // bytes of in that are in out, or were replaced
+	at     advertiser
 }
 
-// keepAdvertised rewrites a list of brokers in place, and leaves out those that have no
-// address at the gateway.
-func keepAdvertised[B any](a advertiser, brokers []B, of func(*B) address) []B {
-	kept := brokers[:0]
-	for i := range brokers {
-		at := of(&brokers[i])
-		var ok bool
-		if *at.host, *at.port, ok = a.advertise(at.node); ok {
-			kept = append(kept, brokers[i])
+// maxGrowth is what the gateway's addresses may take more than the brokers' in one
+// answer, beyond the answer's own size: those of 10,000 brokers, each 100 bytes longer.
+const maxGrowth = 1 << 20
+
+var errGrown = errors.New("more brokers than there can be")
+
+func newSplice(in []byte, at advertiser) splice {
+	return splice{Cursor: wire.NewCursor(in), in: in, at: at}
+}
+
+// replace puts by in the place of in[from:to], which has to lie behind what was
+// replaced before.
+func (s *splice) replace(from, to int, by []byte) {
+	if string(s.in[from:to]) == string(by) {
+		return
+	}
+	if len(s.out)+len(by) > 2*len(s.in)+maxGrowth {
+		s.Fail(errGrown)
+		return
+	}
+	if s.out == nil {
+		s.out = make([]byte, 0, len(s.in)+len(s.in)/4+len(by))
+	}
+	s.out = append(append(s.out, s.in[s.copied:from]...), by...)
+	s.copied = to
+}
+
+// list walks an array of elements, each of which says whether it stays. Its count then
+// says how many did.
+func (s *splice) list(flexible bool, element func() (stays bool)) (kept int) {
+	begin := s.At()
+	n := s.Count(flexible)
+	end := s.At()
+	place := len(s.out) - s.copied + begin // of the count in out, once something changed
+	for i := 0; i < n && s.Err() == nil; i++ {
+		from := s.At()
+		if element() {
+			kept++
+		} else if s.Err() == nil {
+			s.replace(from, s.At(), nil)
 		}
+	}
+	if s.Err() == nil && kept < n {
+		s.recount(place, end-begin, countOf(kept, flexible))
 	}
 	return kept
 }
 
-// rewriteMetadata serves all versions; the controller is named by its id alone.
-func rewriteMetadata(a advertiser, response kmsg.Response) {
-	r := response.(*kmsg.MetadataResponse)
-	r.Brokers = keepAdvertised(a, r.Brokers, func(b *kmsg.MetadataResponseBroker) address {
-		return address{b.NodeID, &b.Host, &b.Port}
-	})
-}
-
-// rewriteFindCoordinator serves the single form (v0 to 3) and the batched one
-// (KIP-699). Entries in error carry node -1 and no address, and stay.
-func rewriteFindCoordinator(a advertiser, response kmsg.Response) {
-	r := response.(*kmsg.FindCoordinatorResponse)
-	if r.Version <= 3 {
-		rewriteCoordinator(a, &r.ErrorCode, &r.NodeID, &r.Host, &r.Port)
+// countOf encodes the length of an array.
+func countOf(n int, flexible bool) []byte {
+	if flexible {
+		return binary.AppendUvarint(nil, uint64(n)+1) //nolint:gosec // G115: bounded by the message
 	}
-	for i := range r.Coordinators {
-		c := &r.Coordinators[i]
-		rewriteCoordinator(a, &c.ErrorCode, &c.NodeID, &c.Host, &c.Port)
-	}
+	return binary.BigEndian.AppendUint32(nil, uint32(n)) //nolint:gosec // G115: bounded by the message
 }
 
-func rewriteCoordinator(a advertiser, code *int16, node *int32, host *string, port *int32) {
-	if *node < 0 && *host == "" {
-		return
-	}
-	if h, p, ok := a.advertise(*node); ok {
-		*host, *port = h, p
-		return
-	}
-	// What Kafka says while the coordinator's broker has no address on this listener.
-	*code, *node, *host, *port = kerr.CoordinatorNotAvailable.Code, -1, "", -1
+// recount puts a lower count in the place of one that out has already.
+func (s *splice) recount(place, size int, by []byte) {
+	n := copy(s.out[place:], by)
+	s.out = append(s.out[:place+n], s.out[place+size:]...)
 }
 
-// rewriteDescribeCluster serves brokers, fenced ones included (KIP-1073).
-func rewriteDescribeCluster(a advertiser, response kmsg.Response) {
-	r := response.(*kmsg.DescribeClusterResponse)
-	r.Brokers = keepAdvertised(a, r.Brokers, func(b *kmsg.DescribeClusterResponseBroker) address {
-		return address{b.NodeID, &b.Host, &b.Port}
-	})
-}
-
-// rewriteProduce serves the leaders' addresses of version 10 and later (KIP-951).
-func rewriteProduce(a advertiser, response kmsg.Response) {
-	r := response.(*kmsg.ProduceResponse)
-	r.Brokers = keepAdvertised(a, r.Brokers, func(b *kmsg.ProduceResponseBroker) address {
-		return address{b.NodeID, &b.Host, &b.Port}
-	})
-}
-
-// rewriteDescribeQuorum empties each node's list of listeners (KIP-853): they are
-// controllers', and no port of the gateway leads to a controller.
-func rewriteDescribeQuorum(_ advertiser, response kmsg.Response) {
-	r := response.(*kmsg.DescribeQuorumResponse)
-	for i := range r.Nodes {
-		r.Nodes[i].Listeners = nil
-	}
-}
-
-// errAnswer is what errors about answers that cannot be decoded wrap.
-var errAnswer = errors.New("the broker's answer cannot be read")
-
-// untouched tells of a whole answer that it carries no address although its kind
-// can, so that it may pass without being decoded.
-func untouched(p pending, body []byte) bool {
-	if p.key != int16(kmsg.Produce) {
+// address reads a broker's host and port and puts the gateway's in their place. It
+// returns false, and changes nothing, where there is none for that node.
+func (s *splice) address(node int32, flexible bool) (ok bool) {
+	from := s.At()
+	s.String(flexible)
+	s.Skip(4)
+	if s.Err() != nil {
 		return false
 	}
-	if p.version < 10 {
-		return true
+	host, port, ok := s.at.advertise(node)
+	if ok {
+		s.replace(from, s.At(), appendAddress(nil, host, port, flexible))
 	}
-	tagged, err := wire.ProduceHasEndpoints(body, p.version)
-	return err == nil && !tagged
+	return ok
 }
 
-// rewriteAnswer decodes a whole answer, from behind its correlation id, replaces
-// what the rule says, and appends the frame, length and correlation id included, to
-// dst.
-func rewriteAnswer(dst []byte, p pending, a advertiser, answer []byte) ([]byte, error) {
-	tags := 0
-	if p.rule.flexibleAt(p.version) {
-		var err error
-		if tags, err = wire.ResponseHeaderTags(answer); err != nil {
-			return dst, fmt.Errorf("%w: %s v%d: header: %w", errAnswer, kmsg.NameForKey(p.key), p.version, err)
-		}
+func appendAddress(b []byte, host string, port int32, flexible bool) []byte {
+	if flexible {
+		b = binary.AppendUvarint(b, uint64(len(host))+1)
+	} else {
+		b = binary.BigEndian.AppendUint16(b, uint16(len(host))) //nolint:gosec // G115: a host name
 	}
-	response := kmsg.ResponseForKey(p.key)
-	response.SetVersion(p.version)
-	if err := response.ReadFrom(answer[tags:]); err != nil {
-		return dst, fmt.Errorf("%w: %s v%d: %w", errAnswer, kmsg.NameForKey(p.key), p.version, err)
+	return binary.BigEndian.AppendUint32(append(b, host...), uint32(port)) //nolint:gosec // G115: signed in the protocol
+}
+
+// result is the message with everything replaced; the same bytes where nothing was.
+func (s *splice) result() []byte {
+	if !s.changed() {
+		return s.in
 	}
-	p.rule.rewrite(a, response)
-	dst, begin := beginFrame(dst, p.correlationID)
-	dst = append(dst, answer[:tags]...)
-	dst = response.AppendTo(dst)
-	return endFrame(dst, begin), nil
+	return append(s.out, s.in[s.copied:]...)
+}
+
+func (s *splice) changed() bool { return s.out != nil }
+
+// rewriteAnswer replaces in a whole answer, from behind its correlation id, what the
+// rule says. It returns the same bytes, and false, where nothing changes.
+func rewriteAnswer(p pending, a advertiser, answer []byte) (out []byte, changed bool, err error) {
+	s := newSplice(answer, a)
+	if p.rule.flexibleAt(p.version) && p.rule.action != actionTrim {
+		s.Tags() // of the header, which that of ApiVersions never has (KIP-511)
+	}
+	p.rule.rewrite(&s, p.version)
+	if err := s.Err(); err != nil {
+		return nil, false, unreadable(p, err)
+	}
+	return s.result(), s.changed(), nil
+}
+
+func unreadable(p pending, err error) error {
+	return fmt.Errorf("%w: %s v%d: %w", errAnswer, kmsg.NameForKey(p.key), p.version, err)
 }
 
 // beginFrame appends room for the length, and the correlation id.
@@ -150,6 +163,6 @@ func beginFrame(dst []byte, correlationID int32) (frame []byte, begin int) {
 
 // endFrame fills in the length.
 func endFrame(dst []byte, begin int) []byte {
-	binary.BigEndian.PutUint32(dst[begin:], uint32(len(dst)-begin-wire.LengthSize)) //nolint:gosec // G115: bounded by maxDecoded
+	binary.BigEndian.PutUint32(dst[begin:], uint32(len(dst)-begin-wire.LengthSize)) //nolint:gosec // G115: bounded by maxWholeAnswer
 	return dst
 }

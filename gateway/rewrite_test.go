@@ -2,9 +2,8 @@ package gateway
 
 import (
 	"bytes"
-	"encoding/binary"
 	"errors"
-	"fmt"
+	"math/rand/v2"
 	"reflect"
 	"testing"
 
@@ -21,289 +20,191 @@ func (gates) advertise(node int32) (string, int32, bool) {
 
 const brokerHost = "broker-with-an-unusual-name.internal"
 
-// answer encodes a response as it comes from a broker, from behind the correlation
-// id, with an unknown tag in the header where there can be one.
-func answer(table policy, r kmsg.Response, version int16) (pending, []byte) {
-	r.SetVersion(version)
-	p := pending{correlationID: 77, key: r.Key(), version: version, rule: &table[r.Key()]}
-	var b []byte
-	if p.rule.flexibleAt(version) {
-		b = append(b, 1, 42, 2, 'h', 'i')
-	}
-	return p, r.AppendTo(b)
-}
-
 func tagged() kmsg.Tags {
 	var t kmsg.Tags
 	t.Set(99, []byte("unknown"))
 	return t
 }
 
-func metadata() kmsg.Response {
-	r := kmsg.NewPtrMetadataResponse()
-	for _, id := range []int32{1, 13, 2} {
-		b := kmsg.NewMetadataResponseBroker()
-		b.NodeID, b.Host, b.Port, b.Rack, b.UnknownTags = id, brokerHost, 9094, kmsg.StringPtr("rack"), tagged()
-		r.Brokers = append(r.Brokers, b)
+// S11, B06, B12, B15, B16, B17: over every key and version whose answers carry
+// addresses, no broker's host is left, and every other byte is what it was: the result
+// is what kmsg encodes when the addresses are replaced in what it decoded. Rewriting
+// twice gives what rewriting once gives.
+func TestRewriteEveryVersion(t *testing.T) {
+	rng := rand.New(rand.NewPCG(1, 1))
+	seen := make(map[int16]int)
+	for _, p := range rewrites(newPolicy()) {
+		seen[p.key]++
+		for range 50 {
+			answer := filled(rng, kmsg.Key(p.key), p.version)
+			in := encoded(p, answer)
+			out, err := rewriteWhole(p, gates{}, in)
+			if err != nil {
+				t.Fatalf("%s v%d: %v", kmsg.NameForKey(p.key), p.version, err)
+			}
+			if bytes.Contains(out, []byte(brokerHost)) {
+				t.Fatalf("%s v%d: a broker's host is left", kmsg.NameForKey(p.key), p.version)
+			}
+			oracle(gates{}, answer)
+			if want := encoded(p, answer); !bytes.Equal(out, want) {
+				t.Fatalf("%s v%d:\n%x\nwant\n%x", kmsg.NameForKey(p.key), p.version, out, want)
+			}
+			again, err := rewriteWhole(p, gates{}, out)
+			if err != nil || !bytes.Equal(again, out) {
+				t.Fatalf("%s v%d: rewriting twice changes something more: %v", kmsg.NameForKey(p.key), p.version, err)
+			}
+		}
 	}
-	r.ControllerID, r.ClusterID = 2, kmsg.StringPtr("cluster")
-	topic := kmsg.NewMetadataResponseTopic()
-	topic.Topic, topic.UnknownTags = kmsg.StringPtr("topic"), tagged()
-	part := kmsg.NewMetadataResponseTopicPartition()
-	part.Leader, part.Replicas, part.ISR, part.UnknownTags = 13, []int32{1, 2, 13}, []int32{1, 13}, tagged()
-	topic.Partitions = append(topic.Partitions, part)
-	r.Topics = append(r.Topics, topic)
-	r.UnknownTags = tagged()
-	return r
+	want := map[int16]int{0: 4, 1: 3, 3: 14, 10: 7, 55: 1, 60: 3, 78: 3, 79: 3}
+	if !reflect.DeepEqual(seen, want) {
+		t.Errorf("versions looked at %v, want %v", seen, want)
+	}
 }
 
-func coordinators() kmsg.Response {
+// An answer whose bytes are not those that kmsg would have chosen keeps them: numbers
+// longer than need be, tags out of order or twice, and what lies behind the last
+// address.
+func TestRewriteKeepsOddBytes(t *testing.T) {
+	table := newPolicy()
+	entry := func(host string, port byte) []byte {
+		b := append([]byte{0, 0, 0, 1, byte(len(host) + 1)}, host...)
+		b = append(b, 0, 0, 0x23, port, 0x81, 0x00) // the rack: empty, in two bytes
+		return append(b, 2, 9, 1, 'x', 8, 0)        // tags 9 and 8
+	}
+	join := func(parts ...[]byte) []byte { return bytes.Join(parts, nil) }
+	front := []byte{0x80, 0x00, 0, 0, 0, 5, 0x82, 0x00} // no header tags and one broker, each in two bytes
+	behind := []byte("whatever comes behind the brokers")
+	p := pending{key: 3, version: 12, rule: &table[3]}
+	out, err := rewriteWhole(p, gates{}, join(front, entry("b", 0x86), behind))
+	if want := join(front, entry("gate.example", 0x8d), behind); err != nil || !bytes.Equal(out, want) {
+		t.Errorf("Metadata: %v\n%q\nwant\n%q", err, out, want)
+	}
+
+	front = []byte{0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0x81, 0x00} // a Fetch answer without topics
+	tail := func(host string, port byte) []byte {
+		list := append([]byte{2}, entry(host, port)...)
+		return join([]byte{0x83, 0x00, 7, 2, 'h', 'i', 0, byte(len(list))}, list, []byte{7, 0})
+	}
+	p = pending{key: 1, version: 18, rule: &table[1]}
+	out, err = rewriteWhole(p, gates{}, join(front, tail("b", 0x86)))
+	if want := join(front, tail("gate.example", 0x8d)); err != nil || !bytes.Equal(out, want) {
+		t.Errorf("Fetch: %v\n%q\nwant\n%q", err, out, want)
+	}
+}
+
+// B15: each key of a batch once, ids kept, entries in error as they were.
+func TestRewriteCoordinators(t *testing.T) {
+	table := newPolicy()
 	r := kmsg.NewPtrFindCoordinatorResponse()
-	r.NodeID, r.Host, r.Port = 1, brokerHost, 9094
-	for i, c := range []kmsg.FindCoordinatorResponseCoordinator{
+	r.Coordinators = []kmsg.FindCoordinatorResponseCoordinator{
 		{Key: "g1", NodeID: 1, Host: brokerHost, Port: 9094},
 		{Key: "g2", NodeID: -1, Port: -1, ErrorCode: 15, ErrorMessage: kmsg.StringPtr("not available")},
 		{Key: "g3", NodeID: 13, Host: brokerHost, Port: 9094},
-	} {
-		c.UnknownTags = tagged()
-		_ = i
-		r.Coordinators = append(r.Coordinators, c)
 	}
-	return r
-}
-
-func cluster() kmsg.Response {
-	r := kmsg.NewPtrDescribeClusterResponse()
-	for _, id := range []int32{1, 13, 2} {
-		b := kmsg.NewDescribeClusterResponseBroker()
-		b.NodeID, b.Host, b.Port, b.UnknownTags = id, brokerHost, 9094, tagged()
-		r.Brokers = append(r.Brokers, b)
-	}
-	r.ClusterID = "cluster"
-	return r
-}
-
-func produced() kmsg.Response {
-	r := kmsg.NewPtrProduceResponse()
-	topic := kmsg.NewProduceResponseTopic()
-	topic.Topic = "topic"
-	part := kmsg.NewProduceResponseTopicPartition()
-	part.ErrorCode, part.CurrentLeader.LeaderID, part.CurrentLeader.LeaderEpoch = 6, 13, 4
-	topic.Partitions = append(topic.Partitions, part)
-	r.Topics = append(r.Topics, topic)
-	for _, id := range []int32{13, 2} {
-		b := kmsg.NewProduceResponseBroker()
-		b.NodeID, b.Host, b.Port = id, brokerHost, 9094
-		r.Brokers = append(r.Brokers, b)
-	}
-	r.UnknownTags = tagged()
-	return r
-}
-
-func quorum() kmsg.Response {
-	r := kmsg.NewPtrDescribeQuorumResponse()
-	node := kmsg.NewDescribeQuorumResponseNode()
-	node.NodeID = 1
-	l := kmsg.NewDescribeQuorumResponseNodeListener()
-	l.Name, l.Host, l.Port = "CONTROLLER", brokerHost, 9095
-	node.Listeners = append(node.Listeners, l)
-	r.Nodes = append(r.Nodes, node)
-	return r
-}
-
-// rewritable are the answers with addresses, each with what undoes the rewriting in
-// a decoded one, for comparing all else.
-var rewritable = map[string]struct {
-	make func() kmsg.Response
-	min  int16
-}{
-	"Metadata":        {metadata, 0},
-	"FindCoordinator": {coordinators, 0},
-	"DescribeCluster": {cluster, 0},
-	"Produce":         {produced, 0},
-	"DescribeQuorum":  {quorum, 0},
-}
-
-// S11, B15, B16: over every version, no broker's host is left, ids and all else stay,
-// and rewriting twice gives what rewriting once gives.
-func TestRewriteEveryVersion(t *testing.T) {
-	table := newPolicy()
-	for name, c := range rewritable {
-		for version := c.min; version <= table[c.make().Key()].max; version++ {
-			t.Run(fmt.Sprintf("%s v%d", name, version), func(t *testing.T) {
-				p, in := answer(table, c.make(), version)
-				out, err := rewriteAnswer(nil, p, gates{}, in)
-				if err != nil {
-					t.Fatal(err)
-				}
-				if bytes.Contains(out, []byte(brokerHost)) {
-					t.Fatalf("a broker's host is left in %q", out)
-				}
-				if n := binary.BigEndian.Uint32(out); int(n) != len(out)-4 {
-					t.Fatalf("length %d of a frame of %d bytes", n, len(out))
-				}
-				if id := binary.BigEndian.Uint32(out[4:]); id != 77 {
-					t.Fatalf("correlation id %d", id)
-				}
-				again, err := rewriteAnswer(nil, p, gates{}, out[8:])
-				if err != nil || !bytes.Equal(again, out) {
-					t.Fatalf("rewriting twice changes something more: %v", err)
-				}
-				if !reflect.DeepEqual(withoutAddresses(t, p, in), withoutAddresses(t, p, out[8:])) {
-					t.Fatalf("more than the addresses changed:\n%+v\n%+v", withoutAddresses(t, p, in), withoutAddresses(t, p, out[8:]))
-				}
-			})
-		}
-	}
-}
-
-// withoutAddresses decodes an answer and blanks what the rewriting may change.
-func withoutAddresses(t *testing.T, p pending, b []byte) kmsg.Response {
-	t.Helper()
-	if p.rule.flexibleAt(p.version) {
-		if !bytes.HasPrefix(b, []byte{1, 42, 2, 'h', 'i'}) {
-			t.Fatalf("the header's tags are gone: %q", b)
-		}
-		b = b[5:]
-	}
-	r := kmsg.ResponseForKey(p.key)
-	r.SetVersion(p.version)
-	if err := r.ReadFrom(b); err != nil {
+	p := pending{key: 10, version: 4, rule: &table[10]}
+	out, err := rewriteWhole(p, gates{}, encoded(p, r))
+	if err != nil {
 		t.Fatal(err)
 	}
-	switch r := r.(type) {
-	case *kmsg.MetadataResponse:
-		kept := r.Brokers[:0]
-		for _, b := range r.Brokers {
-			if b.Host, b.Port = "", 0; b.NodeID != 13 {
-				kept = append(kept, b)
-			}
-		}
-		r.Brokers = kept
-	case *kmsg.DescribeClusterResponse:
-		kept := r.Brokers[:0]
-		for _, b := range r.Brokers {
-			if b.Host, b.Port = "", 0; b.NodeID != 13 {
-				kept = append(kept, b)
-			}
-		}
-		r.Brokers = kept
-	case *kmsg.ProduceResponse:
-		kept := r.Brokers[:0]
-		for _, b := range r.Brokers {
-			if b.Host, b.Port = "", 0; b.NodeID != 13 {
-				kept = append(kept, b)
-			}
-		}
-		r.Brokers = kept
-	case *kmsg.FindCoordinatorResponse:
-		r.Host, r.Port = "", 0
-		for i := range r.Coordinators {
-			if c := &r.Coordinators[i]; c.Key == "g3" {
-				c.NodeID, c.ErrorCode = 0, 0
-			}
-			r.Coordinators[i].Host, r.Coordinators[i].Port = "", 0
-		}
-	case *kmsg.DescribeQuorumResponse:
-		for i := range r.Nodes {
-			r.Nodes[i].Listeners = nil
-		}
+	got := mustDecode(t, p, out).(*kmsg.FindCoordinatorResponse).Coordinators
+	want := []kmsg.FindCoordinatorResponseCoordinator{
+		{Key: "g1", NodeID: 1, Host: "gate.example", Port: 9101},
+		{Key: "g2", NodeID: -1, Port: -1, ErrorCode: 15, ErrorMessage: kmsg.StringPtr("not available")},
+		{Key: "g3", NodeID: -1, Port: -1, ErrorCode: 15},
 	}
-	return r
-}
+	if !reflect.DeepEqual(got, want) {
+		t.Errorf("got %+v, want %+v", got, want)
+	}
 
-func TestRewriteAddresses(t *testing.T) {
-	table := newPolicy()
-	decode := func(r kmsg.Response, version int16) kmsg.Response {
-		p, in := answer(table, r, version)
-		out, err := rewriteAnswer(nil, p, gates{}, in)
-		if err != nil {
-			t.Fatal(err)
-		}
-		back := kmsg.ResponseForKey(p.key)
-		back.SetVersion(version)
-		from := 8
-		if p.rule.flexibleAt(version) {
-			from += 5
-		}
-		if err := back.ReadFrom(out[from:]); err != nil {
-			t.Fatal(err)
-		}
-		return back
+	p.version = 2
+	r.NodeID, r.Host, r.Port = 13, brokerHost, 9094
+	if out, err = rewriteWhole(p, gates{}, encoded(p, r)); err != nil {
+		t.Fatal(err)
 	}
-	m := decode(metadata(), 12).(*kmsg.MetadataResponse)
-	if len(m.Brokers) != 2 || m.Brokers[0].Host != "gate.example" || m.Brokers[0].Port != 9101 || m.Brokers[1].Port != 9102 {
-		t.Errorf("Metadata: %+v", m.Brokers)
-	}
-	if m.Topics[0].Partitions[0].Leader != 13 {
-		t.Error("a leader's id changed")
-	}
-	f := decode(coordinators(), 4).(*kmsg.FindCoordinatorResponse).Coordinators
-	if f[0].Host != "gate.example" || f[0].Port != 9101 || f[0].NodeID != 1 {
-		t.Errorf("coordinator: %+v", f[0])
-	}
-	if f[1].NodeID != -1 || f[1].Host != "" || f[1].Port != -1 || f[1].ErrorCode != 15 {
-		t.Errorf("entry in error: %+v", f[1])
-	}
-	if f[2].NodeID != -1 || f[2].Host != "" || f[2].ErrorCode != 15 {
-		t.Errorf("coordinator without an address: %+v", f[2])
-	}
-	if one := decode(coordinators(), 2).(*kmsg.FindCoordinatorResponse); one.Host != "gate.example" || one.Port != 9101 {
-		t.Errorf("single form: %+v", one)
-	}
-	if p := decode(produced(), 10).(*kmsg.ProduceResponse); len(p.Brokers) != 1 || p.Brokers[0].Host != "gate.example" || p.Brokers[0].Port != 9102 {
-		t.Errorf("Produce: %+v", p.Brokers)
+	if one := mustDecode(t, p, out).(*kmsg.FindCoordinatorResponse); one.NodeID != -1 || one.Host != "" || one.Port != -1 || one.ErrorCode != 15 {
+		t.Errorf("single form without an address: %+v", one)
 	}
 }
 
-func TestOnlyProduceAnswersWithoutEndpointsPassUndecoded(t *testing.T) {
-	table := newPolicy()
-	for version := int16(0); version <= 13; version++ {
-		p, in := answer(table, produced(), version)
-		tags := 0
-		if p.rule.flexibleAt(version) {
-			tags = 5
-		}
-		if got, want := untouched(p, in[tags:]), version < 10; got != want {
-			t.Errorf("v%d with endpoints: %v", version, got)
-		}
-		bare := produced().(*kmsg.ProduceResponse)
-		bare.Brokers, bare.UnknownTags = nil, kmsg.Tags{}
-		p, in = answer(table, bare, version)
-		if !untouched(p, in[tags:]) {
-			t.Errorf("v%d without endpoints is decoded", version)
-		}
-	}
-	p, in := answer(table, metadata(), 12)
-	if untouched(p, in) {
-		t.Error("Metadata passes undecoded")
-	}
-}
-
+// Every answer that the rewriting takes is one that kmsg takes before and after it, with
+// what the oracle says in it; where it is encoded as kmsg would, byte for byte.
 func FuzzRewriteAnswer(f *testing.F) {
 	table := newPolicy()
-	for _, c := range rewritable {
-		for version := c.min; version <= table[c.make().Key()].max; version++ {
-			p, in := answer(table, c.make(), version)
-			f.Add(p.key, version, in)
-		}
+	rng := rand.New(rand.NewPCG(2, 2))
+	for _, p := range rewrites(table) {
+		f.Add(p.key, p.version, encoded(p, filled(rng, kmsg.Key(p.key), p.version)))
 	}
 	f.Fuzz(func(t *testing.T, key, version int16, in []byte) {
 		rule, served := table.rule(key, version)
-		if !served || rule.action != actionRewrite {
+		if !served {
+			return
+		}
+		if do := rule.at(version); do != actionRewrite && do != actionTrail {
 			return
 		}
 		p := pending{correlationID: 77, key: key, version: version, rule: rule}
-		out, err := rewriteAnswer(nil, p, gates{}, in)
+		out, err := rewriteWhole(p, gates{}, in)
+		frugal(t, len(in), func() { _, _ = rewriteWhole(p, gates{}, in) })
 		if err != nil {
-			if !errors.Is(err, errAnswer) {
-				t.Fatalf("untyped error %v", err)
-			}
 			return
 		}
-		again, err := rewriteAnswer(nil, p, gates{}, out[8:])
+		again, err := rewriteWhole(p, gates{}, out)
 		if err != nil || !bytes.Equal(out, again) {
 			t.Fatalf("rewriting twice differs: %v\n%x\n%x", err, out, again)
 		}
+		answer, err := decoded(p, in)
+		if err != nil {
+			return
+		}
+		canonical := bytes.Equal(reencoded(p, in, answer), in)
+		oracle(gates{}, answer)
+		if canonical && !bytes.Equal(reencoded(p, in, answer), out) {
+			t.Fatalf("got\n%x\nwant\n%x", out, reencoded(p, in, answer))
+		}
+		if got := mustDecode(t, p, out); !same(got, answer) {
+			t.Fatalf("kmsg reads\n%+v\nwant\n%+v", got, answer)
+		}
 	})
+}
+
+// reencoded is what kmsg makes of an answer, behind the header that it came with.
+func reencoded(p pending, in []byte, r kmsg.Response) []byte {
+	s := newSplice(in, nil)
+	if p.rule.flexibleAt(p.version) {
+		s.Tags()
+	}
+	return r.AppendTo(bytes.Clone(in[:s.At()]))
+}
+
+// same tells whether two answers say the same: kmsg encodes them alike.
+func same(a, b kmsg.Response) bool { return bytes.Equal(a.AppendTo(nil), b.AppendTo(nil)) }
+
+// An answer that names more brokers than there can be, to grow by the gateway's
+// addresses, is no answer.
+func TestRewriteBoundsWhatAddressesGrowBy(t *testing.T) {
+	table := newPolicy()
+	p := pending{key: 3, version: 0, rule: &table[3]}
+	for n, fails := range map[int]bool{5000: false, 20000: true} {
+		r := kmsg.NewPtrMetadataResponse()
+		r.Brokers = make([]kmsg.MetadataResponseBroker, n)
+		_, _, err := rewriteAnswer(p, gate(200), encoded(p, r))
+		if fails != errors.Is(err, errAnswer) {
+			t.Errorf("%d brokers: %v", n, err)
+		}
+	}
+}
+
+// Errors of rewriting say whose they are.
+func TestRewriteRefusesWhatItCannotRead(t *testing.T) {
+	table := newPolicy()
+	for _, p := range rewrites(table) {
+		in := encoded(p, filled(rand.New(rand.NewPCG(3, 3)), kmsg.Key(p.key), p.version))
+		for n := range min(len(in), 12) {
+			if _, err := rewriteWhole(p, gates{}, in[:n]); err == nil && n < 2 {
+				t.Errorf("%s v%d cut at %d is taken", kmsg.NameForKey(p.key), p.version, n)
+			} else if err != nil && p.rule.action == actionRewrite && !errors.Is(err, errAnswer) {
+				t.Errorf("%s v%d cut at %d: untyped error %v", kmsg.NameForKey(p.key), p.version, n, err)
+			}
+		}
+	}
 }

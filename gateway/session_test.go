@@ -181,9 +181,10 @@ func TestBadRequestsEndTheirSession(t *testing.T) {
 		"LeaderAndIsr":           {header(4, 0), ReasonRefusedAPI, "key 4"},
 		"WriteTxnMarkers":        {header(27, 1), ReasonRefusedAPI, "key 27"},
 		"too new version":        {header(3, 99), ReasonRefusedAPI, "version 99"},
-		"fetch v16":              {header(1, 16), ReasonRefusedAPI, "version 16"},
+		"fetch v19":              {header(1, 19), ReasonRefusedAPI, "version 19"},
 		"replica fetch v4":       {encode(replica, 4, 1), ReasonRefusedAPI, "replica"},
 		"replica fetch v15":      {encode(replica, 15, 1), ReasonRefusedAPI, "replica"},
+		"replica fetch v18":      {encode(replica, 18, 1), ReasonRefusedAPI, "replica"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			before := f.observer.count(c.reason)
@@ -235,13 +236,13 @@ func TestAPanicEndsOneSession(t *testing.T) {
 
 	// The hook: an answer that a rewriter does not expect. (A broker cannot be made to
 	// trigger a panic; if it could, that would be the fault to mend.)
-	f.policy[kmsg.DescribeCluster].rewrite = func(advertiser, kmsg.Response) { panic("planted in the answer goroutine") }
+	f.policy[kmsg.DescribeCluster].rewrite = func(*splice, int16) { panic("planted in the answer goroutine") }
 	bad := f.dial("bob")
 	bad.send(encode(kmsg.NewPtrDescribeClusterRequest(), 1, 1))
 	bad.closed()
 	f.ended(ReasonPanic)
 
-	f.policy[kmsg.AddRaftVoter].request = func() kmsg.Request { panic("planted in the request goroutine") }
+	f.policy[kmsg.AddRaftVoter].fields = nil // the request goroutine runs out of a slice
 	bad = f.dial("bob")
 	bad.send(encode(kmsg.NewPtrAddRaftVoterRequest(), 1, 1))
 	bad.closed()

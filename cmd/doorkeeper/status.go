@@ -60,6 +60,13 @@ func (d *statusDialer) dial(ctx context.Context, a nodestatus.Address) (nodestat
 	delete(d.said, a.String())
 	delete(d.said, "")
 	d.mu.Unlock()
+	if !d.proved.Load() {
+		if err := gateway.CheckFeatures(conn.Versions()); err != nil {
+			_ = conn.Close()
+			d.loops.report(err)
+			return nil, err
+		}
+	}
 	first := !d.proved.Swap(true)
 	if first || failed {
 		d.log.Info("the token path works: logged in with the gateway's own token",
@@ -68,7 +75,7 @@ func (d *statusDialer) dial(ctx context.Context, a nodestatus.Address) (nodestat
 	return conn, nil
 }
 
-func (d *statusDialer) open(ctx context.Context, a nodestatus.Address) (_ nodestatus.Conn, err error) {
+func (d *statusDialer) open(ctx context.Context, a nodestatus.Address) (_ *statusConn, err error) {
 	lease, err := d.tokens.AcquireOwn(ctx)
 	if err != nil {
 		return nil, err

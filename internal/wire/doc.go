@@ -8,6 +8,13 @@
 //   - stream.go:  a TLS connection on such a socket
 //   - frame.go:   the length in front of every frame, and what is wrong with it
 //   - header.go:  the request header (all versions, KIP-482), bounded
+//   - cursor.go:  stepping over the fields of a message that lies in memory
+//   - peek.go:    what has to be known of Produce and Fetch requests before they pass
+//   - layout.go:  walking over messages that come in pieces and are never held
+//   - layouts.go: where in large answers the brokers' addresses begin
+//   - waits.go:   where other requests say for how long they may wait
 //
-// Nothing here trusts a declared length: memory follows the bytes that came.
+// Nothing here trusts a declared length: memory follows the bytes that came. Messages
+// are read here only as far as the gateway must; kmsg, which knows them all, is the
+// oracle of the tests, at every version.
 package wire

@@ -13,8 +13,8 @@ const LengthSize = 4
 // MinRequest is the shortest request there is: key, version and correlation id.
 const MinRequest = 8
 
-// ErrFrame is what every error about a frame's length or header wraps.
-var ErrFrame = errors.New("not a Kafka request")
+// ErrFrame is what every error about bytes wraps that cannot be what they should be.
+var ErrFrame = errors.New("not the Kafka protocol")
 
 // RequestLength reads the length in front of a request and judges it before
 // anything is allocated for it. limit is the largest length that is taken, in

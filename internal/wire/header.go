@@ -47,10 +47,10 @@ func ParseHeader(b []byte, flexible bool) (Header, error) {
 	if err != nil {
 		return h, err
 	}
-	w := walker{b: b, at: MinRequest}
-	h.ClientID = w.nullableString()
+	w := Cursor{b: b, at: MinRequest}
+	h.ClientID = w.String(false)
 	if flexible {
-		w.tags()
+		w.Tags()
 	}
 	h.Size = w.at
 	if errors.Is(w.err, ErrShort) && len(b) >= MaxHeader || w.err == nil && h.Size > MaxHeader {
@@ -62,7 +62,7 @@ func ParseHeader(b []byte, flexible bool) (Header, error) {
 // ResponseHeaderTags returns how many bytes the tags of a flexible response header
 // take. b begins behind the correlation id.
 func ResponseHeaderTags(b []byte) (int, error) {
-	w := walker{b: b}
-	w.tags()
+	w := Cursor{b: b}
+	w.Tags()
 	return w.at, w.err
 }

@@ -29,12 +29,13 @@ func TestParseHeader(t *testing.T) {
 		client   []byte
 		size     int
 	}{
-		"null client id":    {header(3, 1, 7, nil, nil), false, nil, 10},
-		"empty client id":   {header(3, 1, 7, []byte{}, nil), false, []byte{}, 10},
-		"client id":         {header(3, 1, 7, []byte("app"), nil), false, []byte("app"), 13},
-		"longest client id": {header(3, 1, 7, long, nil), false, long, 10 + 32767},
-		"no tags":           {header(3, 9, 7, []byte("app"), []byte{0}), true, []byte("app"), 14},
-		"unknown tags":      {header(3, 9, 7, nil, []byte{2, 0, 1, 'a', 0x85, 1, 0}), true, nil, 17},
+		"null client id":      {header(3, 1, 7, nil, nil), false, nil, 10},
+		"null, as Kafka's -2": {[]byte{0, 3, 0, 1, 0, 0, 0, 7, 0xff, 0xfe}, false, nil, 10},
+		"empty client id":     {header(3, 1, 7, []byte{}, nil), false, []byte{}, 10},
+		"client id":           {header(3, 1, 7, []byte("app"), nil), false, []byte("app"), 13},
+		"longest client id":   {header(3, 1, 7, long, nil), false, long, 10 + 32767},
+		"no tags":             {header(3, 9, 7, []byte("app"), []byte{0}), true, []byte("app"), 14},
+		"unknown tags":        {header(3, 9, 7, nil, []byte{2, 0, 1, 'a', 0x85, 1, 0}), true, nil, 17},
 	} {
 		t.Run(name, func(t *testing.T) {
 			b := append(bytes.Clone(c.bytes), "body"...)
@@ -61,7 +62,6 @@ func TestParseHeader(t *testing.T) {
 func TestParseHeaderRefusesBombs(t *testing.T) {
 	big := bytes.Repeat([]byte{0}, MaxHeader+100)
 	for name, b := range map[string][]byte{
-		"client id of length -2":          {0, 3, 0, 1, 0, 0, 0, 7, 0xff, 0xfe},
 		"tags that never end":             append(header(3, 9, 7, nil, []byte{0xff, 0xff, 0xff, 0xff, 0x0f}), big...),
 		"one tag longer than the bound":   append(header(3, 9, 7, nil, []byte{1, 0, 0xff, 0xff, 0x3f}), big...),
 		"a varint of six bytes":           append(header(3, 9, 7, nil, []byte{0xff, 0xff, 0xff, 0xff, 0xff, 0x01}), big...),

@@ -1,8 +1,6 @@
 package wire
 
 import (
-	"errors"
-	"fmt"
 	"time"
 )
 
@@ -17,12 +15,12 @@ type ProducePeek struct {
 // PeekProduce reads a Produce body (any version) up to its timeout. ErrShort: b
 // ends before that.
 func PeekProduce(b []byte, version int16) (ProducePeek, error) {
-	w := walker{b: b}
+	w := Cursor{b: b}
 	if version >= 3 {
-		w.skipString(version >= 9)
+		w.String(version >= 9)
 	}
-	acks := w.int16()
-	timeout := w.int32()
+	acks := w.Int16()
+	timeout := w.Int32()
 	return ProducePeek{Acks: acks, Timeout: time.Duration(timeout) * time.Millisecond}, w.err
 }
 
@@ -37,75 +35,35 @@ type FetchPeek struct {
 // replica id is a tag behind everything else (KIP-903), so the whole body has to be
 // there: the whole is walked, and what does not end with it is an error.
 func PeekFetch(b []byte, version int16) (FetchPeek, error) {
-	w := walker{b: b}
+	w := Cursor{b: b}
 	if version < 15 {
-		replica := w.int32()
-		wait := w.int32()
+		replica := w.Int32()
+		wait := w.Int32()
 		return FetchPeek{ReplicaID: replica, MaxWait: time.Duration(wait) * time.Millisecond}, w.err
 	}
-	p := FetchPeek{ReplicaID: -1, MaxWait: time.Duration(w.int32()) * time.Millisecond}
-	w.skip(4 + 4 + 1 + 4 + 4) // min and max bytes, isolation level, session id and epoch
-	w.each(w.count(true), func() {
-		w.skip(16) // topic id
-		w.each(w.count(true), func() {
-			w.skip(4 + 4 + 8 + 4 + 8 + 4) // partition, epochs, offsets, max bytes
-			w.tags()
+	p := FetchPeek{ReplicaID: -1, MaxWait: time.Duration(w.Int32()) * time.Millisecond}
+	w.Skip(4 + 4 + 1 + 4 + 4) // min and max bytes, isolation level, session id and epoch
+	w.Each(w.Count(true), func() {
+		w.Skip(16) // topic id
+		w.Each(w.Count(true), func() {
+			w.Skip(4 + 4 + 8 + 4 + 8 + 4) // partition, epochs, offsets, max bytes
+			w.Tags()
 		})
-		w.tags()
+		w.Tags()
 	})
-	w.each(w.count(true), func() { // forgotten topics
-		w.skip(16)
-		w.skip(4 * w.count(true))
-		w.tags()
+	w.Each(w.Count(true), func() { // forgotten topics
+		w.Skip(16)
+		w.Skip(4 * w.Count(true))
+		w.Tags()
 	})
-	w.skipString(true) // rack
+	w.String(true) // rack
 	const replicaState = 1
-	w.eachTag(func(tag int, value []byte) {
+	w.EachTag(func(tag int, value []byte) {
 		if tag == replicaState {
-			inner := walker{b: value}
-			p.ReplicaID = inner.int32()
+			inner := Cursor{b: value}
+			p.ReplicaID = inner.Int32()
 			w.err = inner.err
 		}
 	})
-	return p, w.complete()
-}
-
-// complete tells whether exactly all bytes were walked.
-func (w *walker) complete() error {
-	if errors.Is(w.err, ErrShort) {
-		return fmt.Errorf("%w: the body ends too early", ErrFrame)
-	}
-	if w.err == nil && w.at != len(w.b) {
-		return fmt.Errorf("%w: %d bytes behind the body's end", ErrFrame, len(w.b)-w.at)
-	}
-	return w.err
-}
-
-// ProduceHasEndpoints tells whether a whole Produce answer, version 10 to 12,
-// carries tagged fields behind its body, which is where brokers put the leaders'
-// addresses (KIP-951). Nearly all answers carry none and can pass as they are.
-func ProduceHasEndpoints(b []byte, version int16) (bool, error) {
-	w := walker{b: b}
-	w.each(w.count(true), func() {
-		if version >= 13 {
-			w.skip(16) // topic id (KIP-516)
-		} else {
-			w.skipString(true)
-		}
-		w.each(w.count(true), func() {
-			w.skip(4 + 2 + 8 + 8 + 8) // index, error, base offset, append time, start offset
-			w.each(w.count(true), func() {
-				w.skip(4)
-				w.skipString(true)
-				w.tags()
-			})
-			w.skipString(true)
-			w.tags()
-		})
-		w.tags()
-	})
-	w.skip(4) // throttle time
-	n := 0
-	w.eachTag(func(int, []byte) { n++ })
-	return n > 0, w.complete()
+	return p, w.Complete()
 }
