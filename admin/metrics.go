@@ -1,7 +1,9 @@
 package admin
 
 import (
+	"strconv"
 	"sync"
+	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/collectors"
@@ -24,6 +26,10 @@ type Metrics struct {
 	sessionEnds     *prometheus.CounterVec
 	tokens          *prometheus.GaugeVec
 	tokenCreations  *prometheus.CounterVec
+	tokenAdoptions  prometheus.Counter
+	tokenExpiries   *prometheus.CounterVec
+	tokenFailures   *prometheus.CounterVec
+	tokenKnown      *prometheus.HistogramVec
 	keyDerivations  *prometheus.CounterVec
 	atRisk          prometheus.Counter
 	panics          prometheus.Counter
@@ -33,10 +39,33 @@ type Metrics struct {
 	reasons, states labelBound
 	results, mechs  labelBound
 	brokers, reads  labelBound
+	expiries, nodes labelBound
+	failures        labelBound
+}
+
+// tokenGauges are the gauges that tokens may hand over, by its names for them.
+func tokenGauges(name string) (prometheus.GaugeOpts, bool) {
+	switch name {
+	case "held":
+		return prometheus.GaugeOpts{Name: "doorkeeper_tokens_held", Help: "Delegation tokens that Kafka holds for this instance, as far as the gateway knows."}, true
+	case "most_per_owner":
+		return prometheus.GaugeOpts{Name: "doorkeeper_tokens_held_of_one_owner_max", Help: "The most delegation tokens held of one owner: 1, and 2 while one is being replaced."}, true
+	case "waiting":
+		return prometheus.GaugeOpts{Name: "doorkeeper_token_creations_waiting", Help: "Token creations that wait because of the bound on their rate."}, true
+	case "oldest_age":
+		return prometheus.GaugeOpts{Name: "doorkeeper_token_oldest_age_seconds", Help: "Age of the oldest delegation token in use."}, true
+	case "least_left":
+		return prometheus.GaugeOpts{Name: "doorkeeper_token_least_left_seconds", Help: "Life left of the delegation token in use that ends first; 0 without tokens."}, true
+	default:
+		return prometheus.GaugeOpts{}, false
+	}
 }
 
 // NewMetrics returns metrics that are all zero.
 func NewMetrics() *Metrics {
+	// Metadata replication takes tens of milliseconds on an idle cluster, and after 5 s
+	// a broker that does not know a token is given up for the moment.
+	propagation := []float64{.005, .01, .025, .05, .1, .2, .3, .5, 1, 2, 5, 10}
 	m := &Metrics{
 		registry: prometheus.NewRegistry(),
 		sessions: prometheus.NewGauge(prometheus.GaugeOpts{
@@ -51,6 +80,19 @@ func NewMetrics() *Metrics {
 		tokenCreations: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "doorkeeper_token_creations_total", Help: "CreateDelegationToken requests, by result.",
 		}, []string{"result"}),
+		tokenAdoptions: prometheus.NewCounter(prometheus.CounterOpts{
+			Name: "doorkeeper_token_adoptions_total", Help: "Delegation tokens made earlier that are used on: after a restart, or after an answer that was lost.",
+		}),
+		tokenExpiries: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "doorkeeper_token_expiries_total", Help: "ExpireDelegationToken requests, by result.",
+		}, []string{"result"}),
+		tokenFailures: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "doorkeeper_token_request_failures_total", Help: "Requests of the control connection that failed; code is Kafka's error code, 0 where no answer came.",
+		}, []string{"request", "reason", "code"}),
+		tokenKnown: prometheus.NewHistogramVec(prometheus.HistogramOpts{
+			Name: "doorkeeper_token_propagation_seconds", Help: "Time from the answer to a token's creation until a broker was seen to know the token.",
+			Buckets: propagation,
+		}, []string{"node"}),
 		keyDerivations: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "doorkeeper_scram_key_derivations_total", Help: "SCRAM keys derived from token passwords, by mechanism.",
 		}, []string{"mechanism"}),
@@ -71,7 +113,8 @@ func NewMetrics() *Metrics {
 		}, []string{"result"}),
 	}
 	m.registry.MustRegister(
-		m.sessions, m.sessionEnds, m.tokens, m.tokenCreations, m.keyDerivations,
+		m.sessions, m.sessionEnds, m.tokens, m.tokenCreations, m.tokenAdoptions, m.tokenExpiries,
+		m.tokenFailures, m.tokenKnown, m.keyDerivations,
 		m.atRisk, m.panics, m.legsAccepted, m.brokerStates, m.statusReads,
 		collectors.NewGoCollector(),
 		collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}),
@@ -107,6 +150,40 @@ func (m *Metrics) TokenState(from, to string) { move(m.tokens, &m.states, from, 
 // TokenCreated counts a CreateDelegationToken request.
 func (m *Metrics) TokenCreated(result string) {
 	m.tokenCreations.WithLabelValues(m.results.value(result)).Inc()
+}
+
+// TokenAdopted counts a token made earlier that is used on.
+func (m *Metrics) TokenAdopted() { m.tokenAdoptions.Inc() }
+
+// TokenExpired counts an ExpireDelegationToken request.
+func (m *Metrics) TokenExpired(result string) {
+	m.tokenExpiries.WithLabelValues(m.expiries.value(result)).Inc()
+}
+
+// TokenFailed counts a request of the control connection that failed. Request,
+// reason and code are bounded together: what exceeds the bound counts as "other"
+// in all three.
+func (m *Metrics) TokenFailed(request, reason string, code int16) {
+	c := strconv.Itoa(int(code))
+	if m.failures.value(request+"/"+reason+"/"+c) == otherValue {
+		request, reason, c = otherValue, otherValue, otherValue
+	}
+	m.tokenFailures.WithLabelValues(request, reason, c).Inc()
+}
+
+// TokenKnown counts how long a broker took to learn of a token. The first brokers
+// have their own series, the others share one.
+func (m *Metrics) TokenKnown(node int32, after time.Duration) {
+	m.tokenKnown.WithLabelValues(m.nodes.value(strconv.Itoa(int(node)))).Observe(after.Seconds())
+}
+
+// TokenGauge takes over how to read a gauge: "held", "most_per_owner", "waiting",
+// "oldest_age" or "least_left". Others, and a second of the same, are ignored. read
+// is called for every scrape.
+func (m *Metrics) TokenGauge(name string, read func() float64) {
+	if opts, known := tokenGauges(name); known {
+		_ = m.registry.Register(prometheus.NewGaugeFunc(opts, read)) // fails for a second one only
+	}
 }
 
 // KeyDerived counts a derivation of SCRAM keys.

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"go.uber.org/goleak"
 )
@@ -28,7 +29,7 @@ func series(t *testing.T, m *Metrics) []string {
 			for _, l := range s.GetLabel() {
 				labels += "{" + l.GetName() + "=" + l.GetValue() + "}"
 			}
-			value := s.GetCounter().GetValue() + s.GetGauge().GetValue()
+			value := s.GetCounter().GetValue() + s.GetGauge().GetValue() + float64(s.GetHistogram().GetSampleCount())
 			out = append(out, fmt.Sprintf("%s%s %v", f.GetName(), labels, value))
 		}
 	}
@@ -49,6 +50,21 @@ func TestMetricsHaveTheirNamesAndCounts(t *testing.T) {
 	m.TokenState("", "creating")
 	m.TokenState("creating", "absent")
 	m.TokenCreated("ok")
+	m.TokenAdopted()
+	m.TokenExpired("expired")
+	m.TokenExpired("timeout")
+	m.TokenFailed("create", "not_authorized", 65)
+	m.TokenFailed("create", "not_authorized", 65)
+	m.TokenFailed("describe", "timeout", 0)
+	m.TokenKnown(2, 30*time.Millisecond)
+	m.TokenKnown(2, time.Minute)
+	m.TokenGauge("held", func() float64 { return 4 })
+	m.TokenGauge("held", func() float64 { return 5 }) // a second one is ignored
+	m.TokenGauge("most_per_owner", func() float64 { return 2 })
+	m.TokenGauge("waiting", func() float64 { return 7 })
+	m.TokenGauge("oldest_age", func() float64 { return 1.5 })
+	m.TokenGauge("least_left", func() float64 { return 2.5 })
+	m.TokenGauge("nonsense", func() float64 { return 1 })
 	m.KeyDerived("SCRAM-SHA-512")
 	m.AtRisk()
 	m.NodeState("", "up")
@@ -63,9 +79,20 @@ func TestMetricsHaveTheirNamesAndCounts(t *testing.T) {
 		"doorkeeper_session_ends_total{reason=probe} 1",
 		"doorkeeper_sessions 1",
 		"doorkeeper_status_reads_total{result=ok} 1",
+		"doorkeeper_token_adoptions_total 1",
 		"doorkeeper_token_creations_total{result=ok} 1",
+		"doorkeeper_token_creations_waiting 7",
+		"doorkeeper_token_expiries_total{result=expired} 1",
+		"doorkeeper_token_expiries_total{result=timeout} 1",
+		"doorkeeper_token_least_left_seconds 2.5",
+		"doorkeeper_token_oldest_age_seconds 1.5",
+		"doorkeeper_token_propagation_seconds{node=2} 2",
+		"doorkeeper_token_request_failures_total{code=0}{reason=timeout}{request=describe} 1",
+		"doorkeeper_token_request_failures_total{code=65}{reason=not_authorized}{request=create} 2",
 		"doorkeeper_tokens{state=creating} 0",
 		"doorkeeper_tokens{state=live} 1",
+		"doorkeeper_tokens_held 4",
+		"doorkeeper_tokens_held_of_one_owner_max 2",
 	}
 	if got := series(t, m); !slices.Equal(got, want) {
 		t.Errorf("got\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
@@ -90,9 +117,12 @@ func TestLabelValuesAreBounded(t *testing.T) {
 		m.SessionStarted()
 		m.SessionEnded(fmt.Sprint("reason ", i))
 		m.TokenState("", fmt.Sprint("state ", i))
+		m.TokenFailed(fmt.Sprint("request ", i), "x", int16(i))
+		m.TokenKnown(int32(i), time.Second)
+		m.TokenExpired(fmt.Sprint("result ", i))
 	}
 	got := series(t, m)
-	if len(got) > 2*(maxLabelValues+1)+10 {
+	if len(got) > 5*(maxLabelValues+1)+10 {
 		t.Errorf("%d series", len(got))
 	}
 	for i := range 10_000 {

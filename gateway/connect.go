@@ -176,7 +176,7 @@ func (s *session) loginAt(ctx context.Context, node nodestatus.Node, client conn
 		if !errors.As(err, &fault) {
 			return nil, err
 		}
-		if fault.Fault != connections.CredentialRefused && fault.Fault != connections.CredentialExpired {
+		if !RefusedToken(s.g.cfg.Tokens, token, err) {
 			if !errors.Is(ctx.Err(), context.Canceled) { // the session's own end says nothing of the broker
 				s.g.cfg.Nodes.ReportFailure(node.ID)
 			}
@@ -185,7 +185,9 @@ func (s *session) loginAt(ctx context.Context, node nodestatus.Node, client conn
 		if try == refusals {
 			return nil, err
 		}
-		s.g.cfg.Tokens.Invalidate(token)
+		if settled := s.lease.Settle(ctx); settled != nil {
+			return nil, settled
+		}
 		timer := time.NewTimer(pause + rand.N(pause))
 		select {
 		case <-timer.C:
@@ -212,6 +214,25 @@ func (s *session) attempt(ctx context.Context, node nodestatus.Node, client conn
 // Credential is a token as a login needs it.
 func Credential(token *tokens.Token) *connections.Credential {
 	return &connections.Credential{Username: token.ID, Password: token.Password, Derived: token.Derived}
+}
+
+// RefusedToken tells whether err means that a broker did not accept token, or gave the
+// session no life with it, and then lets source look into it. It never blocks; the
+// lease's Settle waits for what comes of it.
+func RefusedToken(source *tokens.Source, token *tokens.Token, err error) bool {
+	var fault *connections.Error
+	if !errors.As(err, &fault) {
+		return false
+	}
+	switch fault.Fault {
+	case connections.CredentialRefused:
+		source.Invalidate(token)
+	case connections.CredentialExpired:
+		source.ReportDead(token)
+	default:
+		return false
+	}
+	return true
 }
 
 // anotherBroker tells whether it makes sense to try the same on another broker.

@@ -27,13 +27,23 @@ type entry struct {
 	retryAt   time.Time // no creation before it
 	suspect   bool      // a login was refused: the token must be checked
 	checkedAt time.Time // of the last such check
+	wanted    bool      // somebody came when the token was due for replacement
+	doomed    bool      // a login showed that the token is over: it must be given up
+	replaceBy time.Time // the token should be replaced by then; zero: as planned
+	vanished  bool      // the token in current is gone at Kafka
+	retired   []*retired
+	found     []Issued     // tokens of this instance that came up at Kafka
+	inherit   bool         // they are of an earlier run, and may be adopted
+	orders    []chan error // of those who want the owner's tokens expired now
 	changed   chan struct{}
 
 	// The task's own.
 	backoff *backoff.ExponentialBackOff
-	retired []*retired
-	lost    bool // the answer to a creation was lost: there may be an orphan
-	gone    int  // young tokens lost in a row
+	lostAt  time.Time // the first creation was asked for whose answer was lost since; zero: none
+	gone    int       // young tokens lost in a row
+
+	deaths int       // tokens reported dead, with less than deathsKeep between them; under mu
+	diedAt time.Time // when the last one was; under mu
 }
 
 func newEntry(s *Source, owner string) *entry {
@@ -87,15 +97,16 @@ func (e *entry) await(ctx context.Context) error {
 		}
 		t := e.current.Load()
 		published := e.state == Live || e.state == Replacing
-		usable := published && !e.suspect && t != nil && t.usableAt(now)
-		failed := e.failure != nil && (e.failures != failures || now.Before(e.retryAt)) && !(published && e.suspect)
+		doubtful := published && (e.suspect || e.doomed)
+		usable := published && !doubtful && t != nil && t.usableAt(now)
+		failed := e.failure != nil && (e.failures != failures || now.Before(e.retryAt)) && !doubtful
 		failure, changed := e.failure, e.changed
 		e.mu.Unlock()
 
 		switch {
 		case usable:
 			if now.Sub(t.Asked) >= t.plan.replace {
-				e.nudge() // due, but put off while nobody held a lease
+				e.want() // due, but put off while nobody held a lease
 			}
 			return nil
 		case failed:
@@ -110,6 +121,14 @@ func (e *entry) await(ctx context.Context) error {
 			return e.source.stoppedError(e.owner)
 		}
 	}
+}
+
+// want has the token replaced although whoever wanted it may have let it go again.
+func (e *entry) want() {
+	e.mu.Lock()
+	e.wanted = true
+	e.mu.Unlock()
+	e.nudge()
 }
 
 func (e *entry) gaveUp(cause error) *Error {
@@ -145,20 +164,4 @@ func (e *entry) move(ev event, change func()) State {
 		e.source.cfg.Observer.TokenState(from.String(), to.String())
 	}
 	return to
-}
-
-// invalidate asks the task to check t, if it is the published one and was not
-// checked a moment ago.
-func (e *entry) invalidate(t *Token) {
-	e.mu.Lock()
-	ask := e.current.Load() == t && !e.suspect &&
-		(e.state == Live || e.state == Replacing) &&
-		(e.checkedAt.IsZero() || time.Since(e.checkedAt) >= checkEvery)
-	if ask {
-		e.suspect = true
-	}
-	e.mu.Unlock()
-	if ask {
-		e.nudge()
-	}
 }

@@ -25,6 +25,20 @@ const (
 	PhaseExpire               // ExpireDelegationToken
 )
 
+// request is the phase as TokenFailed names it.
+func (p Phase) request() string {
+	switch p {
+	case PhaseFind, PhaseReady:
+		return "describe"
+	case PhaseExpire:
+		return "expire"
+	case PhaseNodes:
+		return "nodes"
+	default:
+		return "create"
+	}
+}
+
 // String returns the phase in words.
 func (p Phase) String() string {
 	switch p {
@@ -70,6 +84,9 @@ const (
 	ReasonNotKnown                 // a broker does not know the token in time
 	ReasonProtected                // the owner may not have a token
 	ReasonLimit                    // too many owners
+	ReasonBusy                     // too many creations wait for their turn
+	ReasonKeyDiffers               // a broker has another delegation.token.secret.key
+	ReasonNotHeld                  // no token of that owner is held here
 	ReasonStopped                  // the source has been stopped
 )
 
@@ -77,7 +94,7 @@ const (
 func (r Reason) String() string {
 	names := [...]string{"other", "unsupported", "disabled", "request_not_allowed", "not_authorized", "expired",
 		"principal_type", "owner_mismatch", "login_refused", "broker_error", "wrong_answer", "life_too_short", "tls",
-		"unreachable", "timeout", "not_known", "protected", "limit", "stopped"}
+		"unreachable", "timeout", "not_known", "protected", "limit", "busy", "key_differs", "not_held", "stopped"}
 	if int(r) < len(names) {
 		return names[r]
 	}
@@ -95,6 +112,8 @@ type Error struct {
 	Owner string
 	// Node is the broker that was asked, or NoNode.
 	Node int32
+	// Code is Kafka's error code; 0 where no answer with one came.
+	Code int16
 	// Retry says whether the same attempt may succeed later with nothing changed.
 	// Without it, Cure has to be carried out first.
 	Retry bool
@@ -154,7 +173,7 @@ const (
 // brokerError turns an error code of Kafka into an Error. gateway is the gateway's
 // own principal name, empty while it is unknown.
 func brokerError(p Phase, code int16, cause error, owner, gateway string) *Error {
-	e := &Error{Phase: p, Owner: owner, Node: NoNode, Err: cause}
+	e := &Error{Phase: p, Owner: owner, Node: NoNode, Code: code, Err: cause}
 	switch code {
 	case codeUnsupportedVersion:
 		e.Reason = ReasonUnsupported
@@ -244,6 +263,17 @@ func transportError(p Phase, err error, owner string, sent bool) *Error {
 		e.Cure = "if this goes on: is that broker up, and does kafka.control.bootstrap name the control listeners? the control listener may want another kind of login (SSL with a certificate: kafka.control.tls; SASL_SSL: kafka.control.sasl)"
 	}
 	return e
+}
+
+// everywhere tells of a refusal whether it would meet every owner: what is missing
+// has nothing to do with this one.
+func (e *Error) everywhere() bool {
+	switch e.Reason {
+	case ReasonUnsupported, ReasonDisabled, ReasonRequestNotAllowed, ReasonLoginRefused:
+		return !e.Retry
+	default:
+		return false
+	}
 }
 
 // asError makes an *Error of whatever an Issuer returned.

@@ -2,10 +2,8 @@ package tokens
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"math/rand/v2"
-	"slices"
 	"time"
 
 	"go.uber.org/zap"
@@ -28,32 +26,25 @@ func (e *entry) fly(ctx context.Context) {
 	for attempt := 1; ; attempt++ {
 		t, err := e.attempt(ctx)
 		if err == nil {
-			e.publish(t)
+			e.warm(ctx, t)
+			e.publish(t, evCreated)
 			return
 		}
 		if ctx.Err() != nil {
 			return // the source stops; stop moves the state
 		}
 		delay := attemptDelay(attempt+1, rand.Float64())
-		if !err.Retry || attempt == flightAttempts || time.Since(begun)+delay > flightBudget {
+		if !err.Retry || err.Reason == ReasonBusy || attempt == flightAttempts || time.Since(begun)+delay > flightBudget {
 			e.fail(err)
 			return
 		}
-		e.pause(ctx, delay)
+		if !pauseFor(ctx, delay) { // without listening to nudges
+			return
+		}
 	}
 }
 
-// pause waits without listening to nudges.
-func (e *entry) pause(ctx context.Context, d time.Duration) {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-	case <-ctx.Done():
-	}
-}
-
-// attempt asks for one token, at most once.
+// attempt gets one token, and asks for its creation at most once.
 func (e *entry) attempt(ctx context.Context) (*Token, *Error) {
 	s := e.source
 	want := Creation{Owner: e.owner, Renewers: []string{s.marker}, Lifetime: s.cfg.Lifetime}
@@ -64,14 +55,28 @@ func (e *entry) attempt(ctx context.Context) (*Token, *Error) {
 	if own != "" {
 		want.Renewers = []string{own, s.marker}
 	}
+	if err := s.refusal(e.owner); err != nil {
+		return nil, err
+	}
 
-	var t *Token
+	// While this owner waited for the own token, one of its own may have come up.
+	if t := e.inherited(); t != nil {
+		return t, nil
+	}
+	t, err := e.recall(ctx)
+	if t != nil || err != nil {
+		return t, err
+	}
+	if err := e.takeTurn(ctx); err != nil {
+		return nil, err
+	}
 	slotErr := s.inSlot(ctx, func() {
+		if err = stopping(ctx, e.owner); err != nil {
+			return // nothing is begun at the stop
+		}
 		callCtx, cancel := s.callContext(ctx, attemptBound)
 		defer cancel()
-		if err = e.clearOrphans(callCtx); err == nil {
-			t, err = e.create(callCtx, want)
-		}
+		t, err = e.create(callCtx, want)
 	})
 	if slotErr != nil {
 		return nil, asError(PhaseCreate, slotErr, e.owner)
@@ -79,17 +84,28 @@ func (e *entry) attempt(ctx context.Context) (*Token, *Error) {
 	return t, err
 }
 
+// stopping is an error once ctx has ended.
+func stopping(ctx context.Context, owner string) *Error {
+	if ctx.Err() == nil {
+		return nil
+	}
+	err := asError(PhaseCreate, ctx.Err(), owner)
+	err.Lost = false
+	return err
+}
+
 // ownName gives the gateway's own principal, which must be named as a renewer
-// (rule 18) and must not be the owner (rule 2). For the own token it may still be
-// unknown: the owner of a token needs no renewer.
+// (rule 18) and must not be the owner (rule 2), once what was made before this
+// start has been looked for. For the own token it may still be unknown: the owner of
+// a token needs no renewer.
 func (e *entry) ownName(ctx context.Context) (string, *Error) {
 	s := e.source
 	if e.owner == "" {
 		return s.Own(), nil
 	}
+	bounded, cancel := context.WithTimeout(ctx, flightBudget)
+	defer cancel()
 	if s.Own() == "" {
-		bounded, cancel := context.WithTimeout(ctx, flightBudget)
-		defer cancel()
 		l, err := s.AcquireOwn(bounded)
 		if err != nil {
 			known := *asError(PhaseCreate, err, "")
@@ -98,6 +114,13 @@ func (e *entry) ownName(ctx context.Context) (string, *Error) {
 		}
 		l.Release()
 	}
+	select {
+	case <-s.adopted:
+	case <-bounded.Done():
+		known := asError(PhaseFind, bounded.Err(), e.owner)
+		known.Lost = false
+		return "", known
+	}
 	own := s.Own()
 	if own == e.owner {
 		return "", s.protectedError(e.owner)
@@ -105,129 +128,136 @@ func (e *entry) ownName(ctx context.Context) (string, *Error) {
 	return own, nil
 }
 
-// create makes the one request, and checks the answer.
-func (e *entry) create(ctx context.Context, want Creation) (*Token, *Error) {
-	asked := time.Now() // before the request: see "Time" in doc.go
-	issued, err := e.source.cfg.Issuer.Create(ctx, want)
-	if err != nil {
-		known := asError(PhaseCreate, err, e.owner)
-		e.lost = e.lost || known.Lost
-		e.source.cfg.Observer.TokenCreated(known.Reason.String())
-		return nil, known
+// takeTurn waits until the rate of creations allows one more.
+func (e *entry) takeTurn(ctx context.Context) *Error {
+	s := e.source
+	e.mu.Lock()
+	replacing := e.state == Replacing
+	e.mu.Unlock()
+	p, most := s.firsts, queueNew
+	switch {
+	case e.owner == "":
+		return nil // everything waits for it, and it is one
+	case replacing:
+		// As many can wait as there are owners, one each.
+		p, most = s.others, -1
 	}
-	p, known := e.verify(issued)
-	if known != nil {
-		e.source.cfg.Observer.TokenCreated(known.Reason.String())
-		// Whatever it is, nobody may log in with it.
-		if err := e.source.cfg.Issuer.Expire(ctx, issued.HMAC); err != nil {
-			e.lost = true
-		}
-		return nil, known
-	}
-	return newToken(issued, p, asked, e.nudge), nil
-}
-
-// verify holds the answer against the question: rule 3.
-func (e *entry) verify(is Issued) (schedule, *Error) {
-	wrong := func(r Reason, cure, format string, args ...any) (schedule, *Error) {
-		return schedule{}, &Error{
-			Phase: PhaseAnswer, Reason: r, Owner: e.owner, Node: NoNode,
-			Err: fmt.Errorf(format, args...), Cure: cure,
-		}
-	}
-	const sameMapping = "the control listeners of all brokers must be of Kafka 3.6 or later and map the gateway's certificate to the same principal (ssl.principal.mapping.rules)"
-	if is.OwnerType != "User" {
-		return wrong(ReasonWrongAnswer, "principal.builder.class on the brokers must give principals of the type User", "the token's owner is of the type %q", is.OwnerType)
-	}
-	if is.ID == "" || is.HMAC.IsEmpty() {
-		return wrong(ReasonWrongAnswer, "", "the token has no id or no secret")
-	}
-	if e.owner != "" {
-		if is.Owner != e.owner {
-			return wrong(ReasonWrongAnswer, sameMapping, "the token is for %q", is.Owner)
-		}
-		if own := e.source.Own(); is.Requester != "" && is.Requester != own {
-			return wrong(ReasonWrongAnswer, sameMapping, "the token was asked for by %q, the gateway is %q", is.Requester, own)
-		}
-	} else {
-		if is.Owner == "" || is.Owner == "ANONYMOUS" {
-			return wrong(ReasonWrongAnswer, "the control listener does not know the gateway: give it a certificate (kafka.control.tls, ssl.client.auth=required) or a SCRAM user (kafka.control.sasl)", "the gateway's own principal is %q", is.Owner)
-		}
-		if err := e.source.learnOwn(is.Owner); err != nil {
-			return wrong(ReasonWrongAnswer, sameMapping, "%w", err)
-		}
-	}
-	p, ok := plan(lifeOf(is.Issue, is.Expiry), rand.Float64())
+	wait, ok := p.reserve(time.Now(), most)
 	if !ok {
-		return wrong(ReasonLifeTooShort, "raise tokens.lifetime, and delegation.token.expiry.time.ms and delegation.token.max.lifetime.ms on every broker and controller",
-			"a token that lives %v is of no use, %v is the least", lifeOf(is.Issue, is.Expiry), shortestLife)
-	}
-	return p, nil
-}
-
-// clearOrphans expires what an earlier creation may have made whose answer was
-// lost. While it cannot be told, nothing new is created.
-func (e *entry) clearOrphans(ctx context.Context) *Error {
-	finder, can := e.source.cfg.Issuer.(Finder)
-	if !e.lost || !can {
-		e.lost = false
-		return nil
-	}
-	found, err := finder.Find(ctx, e.owner, e.source.marker)
-	if err != nil {
-		known := asError(PhaseFind, err, e.owner)
-		known.Lost = false
-		return known
-	}
-	for _, is := range found {
-		if !e.isOrphan(is) {
-			continue
+		err := &Error{
+			Phase: PhaseCreate, Reason: ReasonBusy, Owner: e.owner, Node: NoNode, Retry: true,
+			Cure: "more new owners come than get a token per second; if that is to be expected, raise the rate of creations, which costs every broker about 5 ms of its metadata thread per token",
 		}
-		if err := e.source.cfg.Issuer.Expire(ctx, is.HMAC); err != nil {
-			known := asError(PhaseExpire, err, e.owner)
-			known.Lost = false
-			return known
-		}
-		e.source.cfg.Logger.Info("a token whose creation went unanswered is expired",
-			zap.String("owner", is.Owner), zap.String("token_id", is.ID))
+		s.failed(err)
+		return err
 	}
-	e.lost = false
+	s.waiting.Add(1)
+	defer s.waiting.Add(-1)
+	if wait > 0 && !pauseFor(ctx, wait) {
+		return asError(PhaseCreate, ctx.Err(), e.owner)
+	}
 	return nil
 }
 
-// isOrphan: of this instance, for exactly this owner, and not in use here.
-func (e *entry) isOrphan(is Issued) bool {
-	owner := e.owner
-	if owner == "" {
-		if owner = e.source.Own(); owner == "" {
-			owner = is.Requester // unknown yet: it made the token for itself
+// create makes the one request, and checks the answer.
+func (e *entry) create(ctx context.Context, want Creation) (*Token, *Error) {
+	s := e.source
+	asked := time.Now() // before the request: see "Time" in doc.go
+	issued, err := s.cfg.Issuer.Create(ctx, want)
+	answered := time.Now()
+	if err != nil {
+		known := asError(PhaseCreate, err, e.owner)
+		if known.Lost {
+			e.inDoubt(asked)
+		}
+		s.cfg.Observer.TokenCreated(known.Reason.String())
+		s.failed(known)
+		s.refuse(known)
+		return nil, known
+	}
+	p, known := e.verify(issued)
+	if took := answered.Sub(asked); known == nil && took >= p.usable {
+		known = &Error{
+			Phase: PhaseAnswer, Reason: ReasonLifeTooShort, Owner: e.owner, Node: NoNode, Retry: true,
+			Err:  fmt.Errorf("the answer took %v, and the token lives for %v", took, p.dead),
+			Cure: "raise tokens.lifetime, and see why the controllers are slow",
 		}
 	}
-	if is.Owner != owner || !slices.Contains(is.Renewers, e.source.marker) {
-		return false
+	if known != nil {
+		s.cfg.Observer.TokenCreated(known.Reason.String())
+		s.failed(known)
+		// Whatever it is, nobody may log in with it.
+		if err := s.cfg.Issuer.Expire(ctx, issued.HMAC); err != nil {
+			e.inDoubt(asked)
+		}
+		return nil, known
 	}
-	if t := e.current.Load(); t != nil && t.ID == is.ID {
-		return false
+	s.refused.Store(nil)
+	s.cfg.Observer.TokenCreated("created")
+	if step := s.clock.learn(reading{issue: issued.Issue, asked: asked, answered: answered}); step != 0 {
+		s.cfg.Logger.Warn("the controller's clock has stepped, or another controller's differs; tokens made before may end earlier or later than planned, and are replaced when a login shows it",
+			zap.Duration("step", step))
 	}
-	return !slices.ContainsFunc(e.retired, func(r *retired) bool { return r.token.ID == is.ID })
+	return newToken(issued, p, asked, answered, e.nudge), nil
+}
+
+// inDoubt says that a creation asked for then may have made a token all the same.
+func (e *entry) inDoubt(asked time.Time) {
+	if e.lostAt.IsZero() {
+		e.lostAt = asked
+	}
+	e.source.sweeps.lost(time.Now())
+}
+
+// warm holds a replacement back until the brokers know it on which its predecessor
+// is in use: until then that one serves there, so that nobody waits for a broker
+// that lags.
+func (e *entry) warm(ctx context.Context, t *Token) {
+	e.mu.Lock()
+	old := e.current.Load()
+	serving := e.state == Replacing && !e.suspect && !e.doomed
+	e.mu.Unlock()
+	if !serving {
+		return
+	}
+	bound := time.NewTimer(warmBound(min(old.plan.usable-time.Since(old.Asked), t.plan.usable-time.Since(t.Asked))))
+	defer bound.Stop()
+	for _, node := range old.readyNodes() {
+		q := e.source.question(t, node)
+		if q == nil {
+			continue
+		}
+		select {
+		case <-q.done:
+		case <-bound.C:
+			return
+		case <-ctx.Done():
+			return
+		}
+	}
 }
 
 // publish makes t the owner's token and retires the one before.
-func (e *entry) publish(t *Token) {
+func (e *entry) publish(t *Token, ev event) {
 	old := e.current.Load()
-	e.move(evCreated, func() {
+	e.move(ev, func() {
 		e.current.Store(t)
 		e.failure, e.retryAt = nil, time.Time{}
+		e.suspect, e.wanted, e.doomed, e.replaceBy, e.vanished = false, false, false, time.Time{}, false
 		if old != nil {
 			e.retired = append(e.retired, newRetired(old))
 		}
 	})
 	e.backoff.Reset()
 	s := e.source
-	s.cfg.Observer.TokenCreated("created")
 	fields := []zap.Field{zap.Object("token", t), zap.Duration("life", t.Life)}
 	if old != nil {
 		fields = append(fields, zap.String("replaces", old.ID), zap.Duration("replaced_left", old.Left()))
+	}
+	if t.made.IsZero() {
+		s.cfg.Observer.TokenAdopted()
+		s.cfg.Logger.Info("a token made earlier is adopted", append(fields, zap.Duration("left", t.Left()))...)
+		return
 	}
 	if want := s.cfg.Lifetime; want > 0 && t.Life < want-time.Second {
 		fields = append(fields, zap.Duration("cut_from", want))
@@ -239,7 +269,7 @@ func (e *entry) publish(t *Token) {
 func (e *entry) fail(err *Error) {
 	now := time.Now()
 	old := e.current.Load()
-	delay := retryDelay(e.backoff, !err.Retry)
+	delay := e.source.refusedFor(err, now, retryDelay(e.backoff, !err.Retry))
 	e.mu.Lock()
 	replacing := e.state == Replacing
 	e.mu.Unlock()
@@ -264,26 +294,3 @@ func (e *entry) fail(err *Error) {
 	}
 	e.source.cfg.Logger.Warn("no token could be had", fields...)
 }
-
-// inSlot runs f while holding one of the slots; it fails only when ctx ends first.
-func (s *Source) inSlot(ctx context.Context, f func()) error {
-	select {
-	case s.calls <- struct{}{}:
-	case <-ctx.Done():
-		return ctx.Err()
-	}
-	defer func() { <-s.calls }()
-	f()
-	return nil
-}
-
-// callContext bounds one call. With ExpireOnStop a creation under way outlives
-// the begin of the stop, for else its token would be left behind.
-func (s *Source) callContext(ctx context.Context, bound time.Duration) (context.Context, context.CancelFunc) {
-	if s.cfg.ExpireOnStop {
-		return s.lateContext(bound)
-	}
-	return context.WithTimeout(ctx, bound)
-}
-
-var errNotExpired = errors.New("not expired in time")

@@ -7,46 +7,55 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/twmb/franz-go/pkg/kadm"
-	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kgo"
 	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"doorkeeper/internal/secret"
 )
 
-// nodesFor is how long a list of brokers is good for asking.
-const nodesFor = time.Second
+const (
+	// nodesFor is how long a list of brokers is good for asking.
+	nodesFor = time.Second
+	// nodesWait is how long a newer list is waited for where there is an older one.
+	nodesWait = 500 * time.Millisecond
+	// findWait and expireWait are how long one broker of several is waited for.
+	findWait   = time.Second
+	expireWait = 2 * time.Second
 
-// nodesWait is how long a newer list is waited for where there is an older one.
-const nodesWait = 500 * time.Millisecond
+	// ownerVersion is the version of CreateDelegationToken that can name an owner
+	// (KIP-373). An older broker would make the token for whoever asks.
+	ownerVersion = 3
 
-// ownerVersion is the version of CreateDelegationToken that can name an owner
-// (KIP-373). An older broker would make the token for whoever asks.
-const ownerVersion = 3
+	principalUser = "User"
+)
 
-const principalUser = "User"
-
-// kadmIssuer asks Kafka through one kgo client on the control listener.
+// kadmIssuer asks Kafka on the control listener.
 //
 // Token requests go to one chosen broker by kgo's Broker.Request, which never
 // retries, whatever options the client was made with. kadm's own calls leave the
 // choice and the retries to the client, so kadm serves for the list of brokers.
 type kadmIssuer struct {
-	client *kgo.Client
-	admin  *kadm.Client
-	turn   atomic.Int64           // moved on when a broker fails to answer
-	self   atomic.Pointer[string] // own principal, for the text of refusals
+	lanes lanes
+	self  atomic.Pointer[string] // own principal, for the text of refusals
 
 	mu    sync.Mutex
 	nodes []int32
 	read  time.Time
 }
 
-// NewKadmIssuer makes an Issuer and Finder of a client on the control listener.
-// The caller keeps the client and closes it after Source.Run has returned.
+// NewKadmIssuer makes an Issuer, Finder and Comparer of a client on the control
+// listener. Where many creations or expiries are under way it makes up to 8 clients
+// more with the same options, to have more connections; they end with Source.Run.
+// The caller keeps its own client and closes it after Source.Run has returned.
 func NewKadmIssuer(client *kgo.Client) Issuer {
-	return &kadmIssuer{client: client, admin: kadm.NewClient(client)}
+	return &kadmIssuer{lanes: lanes{first: newLane(client), avoid: make(map[int32]time.Time)}}
+}
+
+// Close ends the clients that were made here. It implements io.Closer, for
+// Source.Run.
+func (k *kadmIssuer) Close() error {
+	k.lanes.close()
+	return nil
 }
 
 // Create implements Issuer.
@@ -66,7 +75,7 @@ func (k *kadmIssuer) Create(ctx context.Context, c Creation) (Issued, error) {
 		req.MaxLifetimeMillis = max(c.Lifetime.Milliseconds(), 1)
 	}
 
-	answer, err := k.anyBroker(ctx, PhaseCreate, req, c.Owner, false)
+	answer, err := k.write(ctx, PhaseCreate, req, c.Owner)
 	if err != nil {
 		return Issued{}, err
 	}
@@ -80,11 +89,15 @@ func (k *kadmIssuer) Create(ctx context.Context, c Creation) (Issued, error) {
 	if c.Owner == "" {
 		k.self.Store(&resp.PrincipalName)
 	}
+	return created(resp, c.Renewers), nil
+}
+
+func created(resp *kmsg.CreateDelegationTokenResponse, renewers []string) Issued {
 	is := Issued{
 		ID:        resp.TokenID,
 		OwnerType: resp.PrincipalType,
 		Owner:     resp.PrincipalName,
-		Renewers:  c.Renewers,
+		Renewers:  renewers,
 		HMAC:      secret.New(string(resp.HMAC)),
 		Issue:     time.UnixMilli(resp.IssueTimestamp),
 		Expiry:    time.UnixMilli(resp.ExpiryTimestamp),
@@ -92,12 +105,17 @@ func (k *kadmIssuer) Create(ctx context.Context, c Creation) (Issued, error) {
 	if resp.Version >= ownerVersion {
 		is.Requester = resp.TokenRequesterPrincipalName
 	}
-	return is, nil
+	return is
 }
 
 // Known implements Issuer.
 func (k *kadmIssuer) Known(ctx context.Context, node int32, owner, tokenID string) (bool, error) {
-	answer, err := k.client.Broker(int(node)).Request(ctx, describe(owner))
+	return k.KnownAs(ctx, node, owner, tokenID, secret.Text{})
+}
+
+// KnownAs implements Comparer; without an hmac it is Known.
+func (k *kadmIssuer) KnownAs(ctx context.Context, node int32, owner, tokenID string, hmac secret.Text) (bool, error) {
+	answer, err := k.question(ctx, k.lanes.read(node), describe(owner))
 	if err != nil {
 		return false, k.transport(PhaseReady, err, owner)
 	}
@@ -106,29 +124,61 @@ func (k *kadmIssuer) Known(ctx context.Context, node int32, owner, tokenID strin
 		return false, err
 	}
 	for i := range details {
-		if details[i].TokenID == tokenID {
+		switch {
+		case details[i].TokenID != tokenID:
+		case !hmac.IsEmpty() && !hmac.Equal(secret.New(string(details[i].HMAC))):
+			return false, &Error{
+				Phase: PhaseReady, Reason: ReasonKeyDiffers, Owner: owner, Node: node,
+				Err:  errors.New("the broker computes another secret for the token"),
+				Cure: "delegation.token.secret.key must be the same on every broker and controller: set it on this broker and restart it",
+			}
+		default:
 			return true, nil
 		}
 	}
 	return false, nil
 }
 
-// Find implements Finder. Kafka filters by owner, and adds what that principal
-// may renew; for the own token that would be everything, so it goes by the
-// marker, which nobody but this instance's tokens names.
+// Find implements Finder. Kafka filters by owner, and adds what that principal may
+// renew: by the marker, which nobody but this instance's tokens names, come those of
+// every owner.
 func (k *kadmIssuer) Find(ctx context.Context, owner, renewer string) ([]Issued, error) {
 	principal := owner
 	if owner == "" {
 		principal = renewer
 	}
-	answer, err := k.anyBroker(ctx, PhaseFind, describe(principal), owner, true)
+	nodes, err := k.ids(ctx)
 	if err != nil {
 		return nil, err
 	}
-	details, err := k.described(PhaseFind, answer, owner)
-	if err != nil {
-		return nil, err
+	var failure *Error
+	nodes = k.lanes.order(nodes)
+	for i, node := range nodes {
+		bounded, cancel := context.WithTimeout(ctx, findWait)
+		if i == len(nodes)-1 { // there is no other: ctx is the bound
+			cancel()
+			bounded, cancel = context.WithCancel(ctx)
+		}
+		answer, err := k.question(bounded, k.lanes.read(node), describe(principal))
+		cancel()
+		if err == nil {
+			details, err := k.described(PhaseFind, answer, owner)
+			if err != nil {
+				return nil, err
+			}
+			return marked(details, owner, renewer), nil
+		}
+		failure = k.transport(PhaseFind, err, owner)
+		if ctx.Err() != nil || !failure.Retry {
+			break
+		}
+		k.lanes.blame(node)
 	}
+	return nil, failure
+}
+
+// marked are the tokens that name the renewer; of one owner, or of all.
+func marked(details []kmsg.DescribeDelegationTokenResponseTokenDetail, owner, renewer string) []Issued {
 	var found []Issued
 	for i := range details {
 		d := &details[i]
@@ -137,18 +187,29 @@ func (k *kadmIssuer) Find(ctx context.Context, owner, renewer string) ([]Issued,
 			Requester: d.TokenRequesterPrincipalName, HMAC: secret.New(string(d.HMAC)),
 			Issue: time.UnixMilli(d.IssueTimestamp), Expiry: time.UnixMilli(d.ExpiryTimestamp),
 		}
-		marked := false
+		named := false
 		for _, r := range d.Renewers {
 			if r.PrincipalType == principalUser {
 				is.Renewers = append(is.Renewers, r.PrincipalName)
-				marked = marked || r.PrincipalName == renewer
+				named = named || r.PrincipalName == renewer
 			}
 		}
-		if marked && (is.Owner == owner || owner == "" && is.Owner == is.Requester) {
+		if named && (owner == "" || is.Owner == owner) {
 			found = append(found, is)
 		}
 	}
-	return found, nil
+	return found
+}
+
+// question makes a request that does no harm when it is made twice: a connection
+// that has died is opened anew.
+func (k *kadmIssuer) question(ctx context.Context, w way, req kmsg.Request) (kmsg.Response, error) {
+	resp, err := w.send(ctx, req)
+	if err != nil && ctx.Err() == nil && k.transport(PhaseReady, err, "").Retry {
+		resp, err = w.send(ctx, req)
+	}
+	w.release(err == nil)
+	return resp, err
 }
 
 // Nodes implements Issuer.
@@ -166,21 +227,38 @@ func (k *kadmIssuer) Nodes(ctx context.Context) ([]int32, error) {
 		if newer, err := k.readNodes(bounded); err == nil {
 			return newer, nil
 		}
+		k.mu.Lock()
+		k.read = time.Now() // the next to ask need not wait as well
+		k.mu.Unlock()
 	}
 	return nodes, nil
 }
 
 // readNodes has the client read the list of brokers anew.
 func (k *kadmIssuer) readNodes(ctx context.Context) ([]int32, error) {
-	meta, err := k.admin.BrokerMetadata(ctx)
+	nodes, err := k.lanes.discover(ctx, k.lanes.first)
 	if err != nil {
 		return nil, k.transport(PhaseNodes, err, "")
 	}
-	nodes := meta.Brokers.NodeIDs()
 	k.mu.Lock()
 	k.nodes, k.read = nodes, time.Now()
 	k.mu.Unlock()
 	return nodes, nil
+}
+
+// ids are the brokers of the last list; it is read at first use.
+func (k *kadmIssuer) ids(ctx context.Context) ([]int32, error) {
+	k.mu.Lock()
+	nodes := k.nodes
+	k.mu.Unlock()
+	if len(nodes) > 0 {
+		return nodes, nil
+	}
+	nodes, err := k.readNodes(ctx)
+	if err == nil && len(nodes) == 0 {
+		err = &Error{Phase: PhaseNodes, Reason: ReasonUnreachable, Node: NoNode, Retry: true, Err: errors.New("the list of brokers is empty")}
+	}
+	return nodes, err
 }
 
 // Expire implements Issuer.
@@ -188,7 +266,7 @@ func (k *kadmIssuer) Expire(ctx context.Context, hmac secret.Text) error {
 	req := kmsg.NewPtrExpireDelegationTokenRequest()
 	req.HMAC = []byte(hmac.Reveal())
 	req.ExpiryPeriodMillis = -1
-	answer, err := k.anyBroker(ctx, PhaseExpire, req, "", true)
+	answer, err := k.write(ctx, PhaseExpire, req, "")
 	if err != nil {
 		return err
 	}
@@ -221,104 +299,4 @@ func (k *kadmIssuer) described(p Phase, answer kmsg.Response, owner string) ([]k
 		return nil, err
 	}
 	return resp.TokenDetails, nil
-}
-
-// anyBroker sends req to one broker. Another is tried where the first cannot have
-// seen the request, or where sending it twice does no harm.
-func (k *kadmIssuer) anyBroker(ctx context.Context, p Phase, req kmsg.Request, owner string, repeatable bool) (kmsg.Response, error) {
-	brokers, err := k.brokers(ctx)
-	if err != nil {
-		return nil, err
-	}
-	var failure *Error
-	for range brokers {
-		b := brokers[k.turn.Load()%int64(len(brokers))]
-		resp, err := b.Request(ctx, req)
-		if err == nil {
-			return resp, nil
-		}
-		k.turn.Add(1)
-		failure = k.transport(p, err, owner)
-		if k.lacksTokens(ctx, b) {
-			return nil, &Error{
-				Phase: p, Reason: ReasonUnsupported, Owner: owner, Node: NoNode, Retry: true, Err: err,
-				Cure: "the peer offers no delegation tokens at all, as no broker does and another gateway does: kafka.control.bootstrap must name the brokers' control listener",
-			}
-		}
-		if ctx.Err() != nil || !failure.Retry || failure.Lost && !repeatable {
-			return nil, failure
-		}
-	}
-	if !failure.Lost {
-		// None could be reached: they may have moved.
-		bounded, cancel := context.WithTimeout(ctx, nodesWait)
-		defer cancel()
-		_, _ = k.readNodes(bounded)
-	}
-	return nil, failure
-}
-
-// lacksTokens tells of a peer that failed whether its ApiVersions answer leaves the
-// token requests out.
-func (k *kadmIssuer) lacksTokens(ctx context.Context, b *kgo.Broker) bool {
-	bounded, cancel := context.WithTimeout(ctx, nodesWait)
-	defer cancel()
-	req := kmsg.NewPtrApiVersionsRequest()
-	req.ClientSoftwareName, req.ClientSoftwareVersion = "doorkeeper", "1" // brokers refuse empty ones (KIP-511)
-	answer, err := b.Request(bounded, req)
-	versions, ok := answer.(*kmsg.ApiVersionsResponse)
-	if err != nil || !ok || versions.ErrorCode != 0 {
-		return false
-	}
-	for _, key := range versions.ApiKeys {
-		if key.ApiKey == int16(kmsg.CreateDelegationToken) {
-			return false
-		}
-	}
-	return true
-}
-
-// brokers are those known to the client, read at first use.
-func (k *kadmIssuer) brokers(ctx context.Context) ([]*kgo.Broker, error) {
-	if known := k.client.DiscoveredBrokers(); len(known) > 0 {
-		return known, nil
-	}
-	if _, err := k.readNodes(ctx); err != nil {
-		return nil, err
-	}
-	if known := k.client.DiscoveredBrokers(); len(known) > 0 {
-		return known, nil
-	}
-	return nil, &Error{Phase: PhaseNodes, Reason: ReasonUnreachable, Node: NoNode, Retry: true, Err: errors.New("the list of brokers is empty")}
-}
-
-// refusal makes the error of an answer's error code; nil for 0.
-func (k *kadmIssuer) refusal(p Phase, code int16, owner string) error {
-	if code == 0 {
-		return nil
-	}
-	return brokerError(p, code, kerr.ErrorForCode(code), owner, k.selfName())
-}
-
-func (k *kadmIssuer) selfName() string {
-	if s := k.self.Load(); s != nil {
-		return *s
-	}
-	return ""
-}
-
-// transport makes the error of a request that got no answer. A refused SASL
-// login of the control connection comes as Kafka's error 58.
-func (k *kadmIssuer) transport(p Phase, err error, owner string) *Error {
-	if e, ok := errors.AsType[*Error](err); ok {
-		return e
-	}
-	if code, ok := errors.AsType[*kerr.Error](err); ok {
-		return brokerError(p, code.Code, err, owner, k.selfName())
-	}
-	return transportError(p, err, owner, p == PhaseCreate || p == PhaseExpire)
-}
-
-func wrongKind(p Phase, owner string) *Error {
-	return &Error{Phase: p, Reason: ReasonWrongAnswer, Owner: owner, Node: NoNode, Lost: true, Err: errors.New("the answer is of another kind than the request")}
 }

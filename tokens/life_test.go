@@ -1,10 +1,18 @@
 package tokens
 
 import (
+	"context"
 	"errors"
+	"fmt"
+	"net"
 	"slices"
+	"strings"
+	"sync"
 	"testing"
 	"time"
+
+	"go.uber.org/zap"
+	"go.uber.org/zap/zaptest/observer"
 )
 
 // B11, R11: replaced between 40 % and 50 % of the life that the answer gave, the
@@ -260,7 +268,7 @@ func TestStopKeepsOrExpires(t *testing.T) {
 			b.acquire("alice").Release()
 			l := b.acquire("bob")
 			defer l.Release()
-			if d := b.stop(); d > stopBound {
+			if d := b.stop(); d > stopLeast+time.Second {
 				b.Errorf("the stop took %v", d)
 			}
 			left := len(b.kafka.live("alice")) + len(b.kafka.live("bob")) + len(b.kafka.live(gatewayName))
@@ -293,7 +301,7 @@ func TestStopDuringACreation(t *testing.T) {
 			ended <- err
 		}()
 		b.sleep(1500 * time.Millisecond) // the own one is made, alice's under way
-		if d := b.stop(); d > stopBound {
+		if d := b.stop(); d > stopLeast+time.Second {
 			b.Errorf("the stop took %v", d)
 		}
 		var e *Error
@@ -312,13 +320,267 @@ func TestStopIsBoundedWhenKafkaHangs(t *testing.T) {
 		b.kafka.set(func() { b.kafka.latency = time.Hour })
 		go func() { _, _ = b.source.Acquire(b.ctx, "bob") }()
 		b.sleep(10 * time.Millisecond)
-		if d := b.stop(); d > stopBound {
+		if d := b.stop(); d > stopLeast+time.Second {
 			b.Errorf("the stop took %v", d)
 		}
 	})
 }
 
-// An absurd life neither spins nor overflows.
+// With ExpireOnStop every token is expired, however many there are: they go side by
+// side, and the bound grows with their number.
+func TestStopExpiresThemAll(t *testing.T) {
+	for _, n := range []int{103, 5000} {
+		withBed(t, func(k *fakeKafka, c *Config) {
+			c.ExpireOnStop, c.CreationRate = true, 1000
+			k.slowExp = 80 * time.Millisecond // what the controllers take to agree
+		}, func(b *bed) {
+			var group sync.WaitGroup
+			for i := range n {
+				group.Go(func() {
+					time.Sleep(time.Duration(i) * time.Millisecond)
+					b.acquire(fmt.Sprint("user-", i)).Release()
+				})
+			}
+			group.Wait()
+			d := b.stop()
+			if len(b.kafka.tokens) != 0 || d > DefaultStopWithin {
+				b.Errorf("%d of %d tokens left after %v", len(b.kafka.tokens), n, d)
+			}
+			if b.seen.gauge(GaugeHeld) != 0 {
+				b.Errorf("%v tokens are thought to be left", b.seen.gauge(GaugeHeld))
+			}
+		})
+	}
+}
+
+// What the first try at the stop leaves, and what a lost answer made, is listed and
+// expired before the end.
+func TestStopLooksForWhatIsLeft(t *testing.T) {
+	withBed(t, func(_ *fakeKafka, c *Config) { c.ExpireOnStop = true }, func(b *bed) {
+		b.acquire("alice").Release()
+		b.kafka.set(func() { b.kafka.loseAll = true })
+		ctx, cancel := context.WithTimeout(b.ctx, 100*time.Millisecond)
+		defer cancel()
+		_, _ = b.source.Acquire(ctx, "bob")
+		b.kafka.set(func() { b.kafka.failExp = 2 })
+		b.stop()
+		if len(b.kafka.tokens) != 0 {
+			b.Errorf("left: %v", b.kafka.tokens)
+		}
+	})
+}
+
+// A Kafka that hangs bounds the stop all the same.
+func TestStopIsBoundedWhenExpiriesHang(t *testing.T) {
+	withBed(t, func(_ *fakeKafka, c *Config) { c.ExpireOnStop, c.StopWithin = true, 12*time.Second }, func(b *bed) {
+		for i := range 300 {
+			b.acquire(fmt.Sprint("user-", i)).Release()
+			b.sleep(10 * time.Millisecond)
+		}
+		b.kafka.set(func() { b.kafka.slowExp, b.kafka.hangFind = time.Hour, true })
+		if d := b.stop(); d > 12*time.Second {
+			b.Errorf("the stop took %v", d)
+		}
+	})
+}
+
+// F3: the controller fails over 20 times. Whoever has a token is served, others get
+// theirs when it is back, and nobody ends with two.
+func TestControllerFailsOver(t *testing.T) {
+	withBed(t, func(k *fakeKafka, _ *Config) { k.life = time.Minute }, func(b *bed) {
+		old := b.acquire("old")
+		defer old.Release()
+		for n := range 20 {
+			b.kafka.set(func() {
+				b.kafka.onCreate = func(i int, c Creation) error {
+					b.kafka.set(func() { b.kafka.loseAll = i%2 == 0 })
+					if i%2 == 0 {
+						return nil // made, and the answer lost
+					}
+					return brokerError(PhaseCreate, 41, errors.New("NOT_CONTROLLER"), c.Owner, "")
+				}
+			})
+			for range 8 {
+				if l := b.acquire("old"); !l.Token().usableAt(time.Now()) {
+					b.Error("a token past its life")
+				} else {
+					l.Release()
+				}
+				if l, err := b.source.Acquire(b.ctx, fmt.Sprint("new-", n)); err == nil {
+					l.Release()
+				}
+				b.sleep(time.Second)
+			}
+			b.kafka.set(func() { b.kafka.onCreate, b.kafka.loseAll = nil, false })
+			b.sleep(backoffLast * 2)
+			l := b.acquire(fmt.Sprint("new-", n))
+			b.sleep(retireGrace + time.Second)
+			if ids := b.kafka.live(fmt.Sprint("new-", n)); len(ids) != 1 {
+				b.Errorf("%d tokens of one owner: %v", len(ids), ids)
+			}
+			l.Release()
+		}
+	})
+}
+
+// F4, F13: the control connection is gone for good, its certificate revoked, say.
+// Existing tokens serve to their end, the alarm is in the log and the metrics, and
+// all is well as soon as it is mended.
+func TestControlConnectionIsGone(t *testing.T) {
+	core, logs := observer.New(zap.WarnLevel)
+	withBed(t, func(k *fakeKafka, c *Config) { k.life, c.Logger = time.Hour, zap.New(core) }, func(b *bed) {
+		l := b.acquire("alice")
+		defer l.Release()
+		refused := transportError(PhaseCreate, &net.OpError{Op: "remote error", Err: errors.New("tls: revoked certificate")}, "alice", true)
+		b.kafka.set(func() {
+			b.kafka.onCreate = func(int, Creation) error { return refused }
+			b.kafka.failFind, b.kafka.failList = 1<<30, true
+			b.kafka.askErr = func(int32, int) (bool, error) { return true, refused }
+		})
+		for range 59 {
+			b.source.Invalidate(l.Token()) // what a login is refused for meanwhile
+			b.acquire("alice").Release()
+			_, err := b.source.Acquire(b.ctx, "bob")
+			var e *Error
+			if !errors.As(err, &e) || e.Reason != ReasonTLS || !strings.Contains(e.Cure, "kafka.control.tls") {
+				b.Fatalf("a new owner: %v", err)
+			}
+			b.sleep(time.Minute)
+		}
+		told := logs.FilterMessage("a token could not be replaced; the current one is served on").All()
+		if len(told) < 5 || told[0].ContextMap()["current_token_serves_for"].(time.Duration) < 20*time.Minute {
+			b.Errorf("told %d times: %v", len(told), told)
+		}
+		if b.seen.result("failed create tls 0") < 20 {
+			b.Errorf("metrics: %v", b.seen.results)
+		}
+		b.kafka.set(func() { b.kafka.onCreate, b.kafka.askErr, b.kafka.failFind, b.kafka.failList = nil, nil, 0, false })
+		b.sleep(time.Minute)
+		b.acquire("alice").Release()
+		b.acquire("bob").Release()
+	})
+}
+
+// B33: after a restart late in the tokens' lives all come due at once. Their
+// replacements keep to their rate, and everybody is served meanwhile.
+func TestReplacementsDueTogetherKeepToTheirRate(t *testing.T) {
+	withBed(t, nil, func(b *bed) {
+		const owners = 200
+		for i := range owners {
+			b.acquire(fmt.Sprint("user-", i)).Release()
+		}
+		b.sleep(20 * time.Minute) // nobody is there, and nothing replaced
+		b.stop()
+		b.sleep(20 * time.Minute)
+		b.start(func(c *Config) { c.CreationRate = 10 }) // 5 replacements a second
+		b.sleep(time.Second)
+		before := b.kafka.total()
+		for i := range owners {
+			begin := time.Now()
+			l := b.acquire(fmt.Sprint("user-", i))
+			defer l.Release()
+			if d := time.Since(begin); d > 0 {
+				b.Errorf("waited %v", d)
+			}
+		}
+		for sec := range 40 {
+			b.sleep(time.Second)
+			if n := b.kafka.total() - before; n > 5*(sec+2) {
+				b.Errorf("%d creations in %d s", n, sec+1)
+			}
+		}
+		b.sleep(5 * time.Second)
+		if n := b.kafka.total() - before; n != owners {
+			b.Errorf("%d creations, want %d", n, owners)
+		}
+	})
+}
+
+// B37: tokens are replaced every 20 s while a hundred clients reconnect all the time:
+// every login is with the newest token, and none is refused.
+func TestReconnectingClientsNeverSeeAReplacement(t *testing.T) {
+	withBed(t, func(k *fakeKafka, _ *Config) { k.life = 40 * time.Second }, func(b *bed) {
+		var group sync.WaitGroup
+		end := time.Now().Add(10 * time.Minute)
+		for i := range 100 {
+			group.Go(func() {
+				owner := fmt.Sprint("user-", i%20)
+				for n := i; time.Now().Before(end); n++ {
+					l := b.acquire(owner)
+					tok, release := l.Use()
+					if err := b.source.Await(b.ctx, tok, int32(1+n%3)); err != nil {
+						b.Error(err)
+					}
+					if life, err := b.kafka.login(tok); err != nil || life <= 0 {
+						b.Errorf("%v is refused: %v, %v", tok, life, err)
+					}
+					if l.Token() != tok && l.Token().Asked.Before(tok.Asked) {
+						b.Error("not the newest")
+					}
+					release()
+					l.Release()
+					time.Sleep(time.Duration(500+i) * time.Millisecond)
+					if n%10 == 0 && len(b.kafka.live(owner)) > 2 {
+						b.Errorf("%d tokens of %s", len(b.kafka.live(owner)), owner)
+					}
+				}
+			})
+		}
+		group.Wait()
+		// Each lives 0.4 to 0.5 of its life until its successor is there.
+		if n := b.kafka.createsOf("user-0"); n < 600/21 || n > 600/16+2 {
+			b.Errorf("%d creations for one owner", n)
+		}
+	})
+}
+
+// B11: absurd lives neither spin nor overflow: what cannot be used is refused, backed
+// off from, and not left behind.
+func TestAbsurdLivesDoNotSpin(t *testing.T) {
+	for name, life := range map[string]time.Duration{
+		"none": 0, "negative": -time.Hour, "the least": -1 << 63, "a millisecond": time.Millisecond, "just too short": shortestLife - 1, "the least that serves": shortestLife,
+	} {
+		t.Run(name, func(t *testing.T) {
+			withBed(t, nil, func(b *bed) {
+				b.sleep(time.Second)
+				b.kafka.set(func() { b.kafka.onAnswer = func(is *Issued) { is.Expiry = is.Issue.Add(life) } })
+				for range 60 {
+					l, err := b.source.Acquire(b.ctx, "alice")
+					var e *Error
+					if life >= shortestLife && err != nil || life < shortestLife && (!errors.As(err, &e) || e.Reason != ReasonLifeTooShort || e.Cure == "") {
+						b.Fatalf("error %v", err)
+					}
+					b.sleep(time.Second)
+					if l != nil {
+						l.Release()
+					}
+				}
+				if n := b.kafka.createsOf("alice"); n > 13 && life < shortestLife || n > 75 {
+					b.Errorf("%d creations in a minute", n)
+				}
+				if n := len(b.kafka.live("alice")); n > 2 {
+					b.Errorf("%d tokens", n)
+				}
+			})
+		})
+	}
+}
+
+// A token that dies before the answer comes is of no use, and no reason to spin.
+func TestAnswerThatTakesLongerThanTheTokenLives(t *testing.T) {
+	withBed(t, nil, func(b *bed) {
+		b.sleep(time.Second)
+		b.kafka.set(func() { b.kafka.life, b.kafka.latency = shortestLife, 2*time.Second })
+		begin := time.Now()
+		_, err := b.source.Acquire(b.ctx, "alice")
+		var e *Error
+		if !errors.As(err, &e) || e.Reason != ReasonLifeTooShort || !e.Retry || time.Since(begin) > 8*time.Second {
+			b.Errorf("%v after %v", err, time.Since(begin))
+		}
+	})
+}
+
+// B11: a life without end neither spins nor overflows.
 func TestLifeWithoutEnd(t *testing.T) {
 	withBed(t, func(k *fakeKafka, c *Config) {
 		k.onAnswer = func(is *Issued) { is.Expiry = time.UnixMilli(1<<63 - 1) }

@@ -42,7 +42,7 @@ func TestNothingPrintsASecret(t *testing.T) {
 	issue := time.Unix(1_700_000_000, 0)
 	is := Issued{ID: "token-id", OwnerType: "User", Owner: "alice", HMAC: secret.New(canary), Issue: issue, Expiry: issue.Add(time.Hour)}
 	p, _ := plan(time.Hour, 0)
-	tok := newToken(is, p, time.Now(), nil)
+	tok := newToken(is, p, time.Now(), time.Now(), nil)
 	if _, err := tok.Derived.Get("k", func() (secret.Text, error) { return secret.New(canary), nil }); err != nil {
 		t.Fatal(err)
 	}
@@ -54,6 +54,7 @@ func TestNothingPrintsASecret(t *testing.T) {
 		"lease": &Lease{entry: e}, "entry": e, "error": err, "wrapped": fmt.Errorf("x: %w", err), "joined": errors.Join(err, err),
 		"slice": []*Token{tok}, "map": map[string]*Token{"a": tok}, "struct": struct{ T *Token }{tok},
 		"retired": newRetired(tok), "view": view{token: tok},
+		"left over": &retired{token: tok}, "list": e.source.List(), "shown": e.show(time.Now()),
 	}
 	forms := canaryForms()
 	check := func(how, out string) {

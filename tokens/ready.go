@@ -3,8 +3,9 @@ package tokens
 import (
 	"context"
 	"errors"
-	"fmt"
+	"maps"
 	"math/rand/v2"
+	"slices"
 	"sync"
 	"time"
 )
@@ -19,6 +20,11 @@ const (
 	askOneBound = 2 * time.Second
 	// askAgain is how long a failure is believed before that broker is asked anew.
 	askAgain = time.Second
+	// refusedAgain is the same for a refusal: somebody has to change something.
+	refusedAgain = refusalLeast
+	// freshly: a question begun so soon after the creation, or answered with no,
+	// tells how long the broker took to learn of the token.
+	freshly = 250 * time.Millisecond
 	// asksPerNode bounds the questions to one broker under way at a time.
 	asksPerNode = 16
 	// anyGrace is how long AwaitAny waits, once one broker knows the token, for
@@ -156,167 +162,9 @@ func (s *Source) nodesOnce(ctx context.Context) ([]int32, error) {
 	return s.cfg.Issuer.Nodes(ctx)
 }
 
-// question finds or begins the flight for t and node; nil: already known.
-func (s *Source) question(t *Token, node int32) *question {
+// readyNodes are the brokers that are known to know t, in order.
+func (t *Token) readyNodes() []int32 {
 	t.ready.mu.Lock()
 	defer t.ready.mu.Unlock()
-	if _, known := t.ready.known[node]; known {
-		return nil
-	}
-	if q, asking := t.ready.asking[node]; asking && (q.until.IsZero() || time.Now().Before(q.until)) {
-		return q
-	}
-	q := &question{asked: make(chan struct{}), done: make(chan struct{})}
-	if t.ready.asking == nil {
-		t.ready.known, t.ready.asking = make(map[int32]struct{}), make(map[int32]*question)
-	}
-	s.mu.Lock()
-	begun := s.spawnLocked(func(ctx context.Context) { s.ask(ctx, t, node, q) })
-	s.mu.Unlock()
-	if !begun {
-		q.err = s.stoppedError(t.Owner)
-		close(q.asked)
-		close(q.done)
-		return q
-	}
-	t.ready.asking[node] = q
-	return q
-}
-
-// ask is one flight's goroutine.
-func (s *Source) ask(ctx context.Context, t *Token, node int32, q *question) {
-	bounded, cancel := context.WithTimeout(ctx, askBound)
-	defer cancel()
-	var failure *Error
-	for n := 1; ; n++ {
-		known, err := s.askOnce(bounded, t, node)
-		if known {
-			failure = nil
-			break
-		}
-		if err != nil && bounded.Err() != nil && failure != nil {
-			break // the bound cut this question short; the answer before it tells more
-		}
-		failure = notReady(t, node, err)
-		if n == 1 {
-			close(q.asked)
-		}
-		if !failure.Retry || !pauseFor(bounded, askDelay(n, rand.Float64())) {
-			break
-		}
-	}
-	if failure != nil && ctx.Err() != nil {
-		failure = s.stoppedError(t.Owner)
-	}
-
-	t.ready.mu.Lock()
-	q.err = failure
-	if failure == nil {
-		t.ready.known[node] = struct{}{}
-		delete(t.ready.asking, node)
-	} else {
-		q.until = time.Now().Add(askAgain)
-	}
-	t.ready.mu.Unlock()
-	close(q.done)
-
-	if failure != nil && failure.Reason == ReasonNotKnown {
-		// Lagging, or gone everywhere: the other brokers tell.
-		s.Invalidate(t)
-	}
-}
-
-// notReady makes the error of one question; err is nil if the broker answered
-// that it does not know the token.
-func notReady(t *Token, node int32, err error) *Error {
-	if err == nil {
-		return &Error{
-			Phase: PhaseReady, Reason: ReasonNotKnown, Owner: t.Owner, Node: node, Retry: true,
-			Err:  fmt.Errorf("broker %d does not know the token %s", node, t.ID),
-			Cure: "if other brokers know it, this one lags behind the controller or has another delegation.token.secret.key",
-		}
-	}
-	e := *asError(PhaseReady, err, t.Owner)
-	e.Node, e.Lost = node, false
-	return &e
-}
-
-// askOnce asks one broker once, within its share.
-func (s *Source) askOnce(ctx context.Context, t *Token, node int32) (bool, error) {
-	slots := s.asks.slots(node)
-	select {
-	case slots <- struct{}{}:
-	case <-ctx.Done():
-		return false, ctx.Err()
-	}
-	defer func() { <-slots }()
-	ctx, cancel := context.WithTimeout(ctx, askOneBound)
-	defer cancel()
-	return s.cfg.Issuer.Known(ctx, node, t.Owner, t.ID)
-}
-
-// anyKnows asks all brokers at once: does any know t, and did any answer. It
-// returns at the first that knows it.
-func (s *Source) anyKnows(ctx context.Context, t *Token) (known, answered bool) {
-	nodes, err := s.nodesOnce(ctx)
-	if err != nil {
-		return false, false
-	}
-	ctx, cancel := context.WithCancel(ctx)
-	type answer struct {
-		known bool
-		err   error
-	}
-	answers := make(chan answer, len(nodes))
-	var group sync.WaitGroup
-	for _, node := range nodes {
-		group.Go(func() {
-			k, err := s.askOnce(ctx, t, node)
-			answers <- answer{k, err}
-		})
-	}
-	defer group.Wait()
-	defer cancel()
-	for range nodes {
-		a := <-answers
-		if a.err == nil {
-			answered = true
-			if a.known {
-				return true, true
-			}
-		}
-	}
-	return false, answered
-}
-
-// pauseFor waits for d and reports whether ctx still lives.
-func pauseFor(ctx context.Context, d time.Duration) bool {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return true
-	case <-ctx.Done():
-		return false
-	}
-}
-
-// perNode gives each broker its slots. Ids come from the brokers and from
-// configuration, so the map is as small as the cluster.
-type perNode struct {
-	mu    sync.Mutex
-	nodes map[int32]chan struct{}
-}
-
-func newPerNode() *perNode { return &perNode{nodes: make(map[int32]chan struct{})} }
-
-func (p *perNode) slots(node int32) chan struct{} {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	c, ok := p.nodes[node]
-	if !ok {
-		c = make(chan struct{}, asksPerNode)
-		p.nodes[node] = c
-	}
-	return c
+	return slices.Sorted(maps.Keys(t.ready.known))
 }

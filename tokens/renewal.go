@@ -41,6 +41,9 @@ type schedule struct {
 	dead    time.Duration // Kafka refuses it
 }
 
+// urgent is when the replacement no longer waits for the token before to be expired.
+func (p schedule) urgent() time.Duration { return p.usable / 5 * 4 }
+
 // plan computes the schedule of a token with the given life. jitter is in [0,1).
 // It reports false for a life that is too short to work with.
 func plan(life time.Duration, jitter float64) (schedule, bool) {
@@ -53,6 +56,23 @@ func plan(life time.Duration, jitter float64) (schedule, bool) {
 		usable:  life - min(max(life/marginShare, marginLeast), marginMost),
 		dead:    life,
 	}, true
+}
+
+// planAdopted computes the schedule of a token that was made earlier, by what the
+// controller's clock shows now. age is how much of its life is over: the schedule
+// counts from that long ago. It reports false for a token that is no longer, or
+// hardly, handed out; for an issue time in the future (the clock was set back) the
+// token counts as new.
+func planAdopted(issue, expiry, controller time.Time, jitter float64) (p schedule, age time.Duration, ok bool) {
+	if p, ok = plan(lifeOf(issue, expiry), jitter); !ok {
+		return schedule{}, 0, false
+	}
+	age = max(controller.Sub(issue), 0)
+	// Both conditions: the life may be capped, and the sums saturate.
+	if age >= p.usable || expiry.Sub(controller) <= p.dead-p.usable {
+		return schedule{}, 0, false
+	}
+	return p, age, true
 }
 
 // lifeOf turns the controller's two timestamps into a duration. time.Time.Sub
@@ -95,6 +115,66 @@ func retryDelay(b *backoff.ExponentialBackOff, refused bool) time.Duration {
 		d = refusalLeast + d
 	}
 	return d
+}
+
+// Tokens that vanish while they should be good: the first is replaced at once, since
+// an administrator may have expired it. Those that follow are replaced later and
+// later, since creating more is no answer to whatever ends them.
+const (
+	vanishFirst = 5 * time.Second
+	// vanishMost bounds the delay where the owner has no token meanwhile.
+	vanishMost = 30 * time.Second
+	// deadMost bounds it where the token still serves on other brokers.
+	deadMost = 5 * time.Minute
+)
+
+// vanishDelay is the delay after the nth (from 1) token that vanished.
+func vanishDelay(n int, most time.Duration, jitter float64) time.Duration {
+	if n <= 1 {
+		return 0
+	}
+	d := min(vanishFirst<<min(n-2, 8), most)
+	return d + time.Duration(float64(d)*backoffSpread*jitter)
+}
+
+// warmBound is how long a new token is held back until the brokers know it on which
+// the one before is in use. The one before serves meanwhile: never for more than a
+// quarter of what is left of it.
+func warmBound(left time.Duration) time.Duration {
+	return max(min(time.Second, left/4), 0)
+}
+
+// Looking again for what lost answers left behind: a broker that hung while it held
+// the request may yet pass it on, minutes later.
+const (
+	sweepFirst  = 10 * time.Second
+	sweepSecond = time.Minute
+	sweepLast   = 10 * time.Minute
+)
+
+// nextSweep is when to look again: lost is the moment of the last lost answer, last
+// that of the last look. It reports false if nothing more is to be looked for.
+func nextSweep(lost, last time.Time) (time.Time, bool) {
+	if lost.IsZero() {
+		return time.Time{}, false
+	}
+	for _, d := range [...]time.Duration{sweepFirst, sweepSecond, sweepLast} {
+		if at := lost.Add(d); at.After(last) {
+			return at, true
+		}
+	}
+	return time.Time{}, false
+}
+
+// The stop waits for Kafka for stopLeast, and stopEach more for every token that has
+// to be expired; with most it never waits longer than that.
+const (
+	stopLeast = 5 * time.Second
+	stopEach  = 40 * time.Millisecond
+)
+
+func stopBound(tokens int, most time.Duration) time.Duration {
+	return min(stopLeast+time.Duration(tokens)*stopEach, most)
 }
 
 // patientMost is the longest delay while a token still serves.

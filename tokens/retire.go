@@ -2,19 +2,22 @@ package tokens
 
 import (
 	"context"
+	"errors"
 	"time"
 
 	"go.uber.org/zap"
+
+	"doorkeeper/internal/secret"
 )
 
 const (
 	// retireGrace is how long a replaced token is kept at least: a session may
 	// have loaded it a moment before its successor was published, and not said
-	// yet that it logs in with it (Token.Use).
+	// yet that it logs in with it (Token.Use). For short lives it is a tenth.
 	retireGrace = 2 * time.Second
 	// retireRetry is the pause after an expiry that failed.
 	retireRetry = 5 * time.Second
-	// expireBound is how long one expiry waits for Kafka.
+	// expireBound is how long one expiry waits for Kafka, once it has its slot.
 	expireBound = 5 * time.Second
 )
 
@@ -25,7 +28,7 @@ type retired struct {
 }
 
 func newRetired(t *Token) *retired {
-	return &retired{token: t, next: time.Now().Add(retireGrace)}
+	return &retired{token: t, next: time.Now().Add(min(retireGrace, t.plan.dead/10))}
 }
 
 // due reports whether something can be done about r now.
@@ -48,12 +51,12 @@ func (r *retired) due(now time.Time, d *dues) bool {
 // retire expires the first token that can be.
 func (e *entry) retire(ctx context.Context) {
 	now := time.Now()
-	for i, r := range e.retired {
+	for _, r := range e.retired {
 		if !r.due(now, new(dues)) {
 			continue
 		}
 		if r.token.deadAt(now) || e.expire(ctx, r.token) == nil {
-			e.dropRetired(i)
+			e.dropRetired(r)
 		} else {
 			r.next = time.Now().Add(retireRetry)
 		}
@@ -61,32 +64,50 @@ func (e *entry) retire(ctx context.Context) {
 	}
 }
 
-func (e *entry) dropRetired(i int) {
+func (e *entry) dropRetired(gone *retired) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	// A new slice: view handed the old one out.
-	kept := make([]*retired, 0, len(e.retired)-1)
-	kept = append(kept, e.retired[:i]...)
-	e.retired = append(kept, e.retired[i+1:]...)
+	kept := make([]*retired, 0, len(e.retired))
+	for _, r := range e.retired {
+		if r != gone {
+			kept = append(kept, r)
+		}
+	}
+	e.retired = kept
 }
 
 // expire ends one token at Kafka.
 func (e *entry) expire(ctx context.Context, t *Token) error {
-	err := errNotExpired
-	if slotErr := e.source.inSlot(ctx, func() {
-		bounded, cancel := context.WithTimeout(ctx, expireBound)
-		defer cancel()
-		err = e.source.cfg.Issuer.Expire(bounded, t.hmac)
-	}); slotErr != nil {
-		err = slotErr
-	}
-	if err != nil {
+	if err := e.source.expireOne(ctx, t.hmac); err != nil {
 		e.source.cfg.Logger.Warn("a token could not be expired", zap.Object("token", t),
-			zap.Duration("ends_by_itself_in", t.Left()), zap.Error(asError(PhaseExpire, err, e.owner)))
+			zap.Duration("ends_by_itself_in", t.Left()), zap.Error(err))
 		return err
 	}
 	e.source.cfg.Logger.Info("a token is expired", zap.Object("token", t))
 	return nil
+}
+
+// expireOne makes one expiry in a slot. It waits for the slot for as long as ctx
+// lives.
+func (s *Source) expireOne(ctx context.Context, hmac secret.Text) error {
+	var err error
+	slotErr := s.inSlot(ctx, func() {
+		bounded, cancel := context.WithTimeout(ctx, expireBound)
+		defer cancel()
+		err = s.cfg.Issuer.Expire(bounded, hmac)
+	})
+	if slotErr != nil {
+		err = slotErr
+	}
+	if err == nil {
+		s.cfg.Observer.TokenExpired("expired")
+		return nil
+	}
+	known := asError(PhaseExpire, err, "")
+	s.cfg.Observer.TokenExpired(known.Reason.String())
+	s.failed(known)
+	return known
 }
 
 // forget takes the owner out of the source, then expires its tokens. From the
@@ -110,21 +131,67 @@ func (e *entry) stop() {
 	e.move(evRetired, nil)
 }
 
-// expireAll tries once for each token, within the bound of one.
+// expireAll tries once for each token; at a stop within its bound. What fails is
+// looked for again, or ends by itself.
 func (e *entry) expireAll(live bool) {
-	ctx, cancel := e.source.lateContext(expireBound)
-	defer cancel()
-	tokens := make([]*Token, 0, len(e.retired)+1)
+	ctx := e.source.late()
 	for _, r := range e.retired {
-		tokens = append(tokens, r.token)
-	}
-	if t := e.current.Load(); t != nil && live {
-		tokens = append(tokens, t)
-	}
-	for _, t := range tokens {
-		if !t.deadAt(time.Now()) {
-			t.seal()
-			_ = e.expire(ctx, t) // logged; it ends by itself
+		if r.token.deadAt(time.Now()) || e.expireSealed(ctx, r.token) == nil {
+			e.dropRetired(r)
 		}
+	}
+	t := e.current.Load()
+	if t == nil || !live {
+		return
+	}
+	if t.deadAt(time.Now()) || e.expireSealed(ctx, t) == nil {
+		e.mu.Lock()
+		e.vanished = true
+		e.mu.Unlock()
+	}
+}
+
+func (e *entry) expireSealed(ctx context.Context, t *Token) error {
+	t.seal()
+	err := e.expire(ctx, t)
+	if err != nil {
+		e.source.sweeps.lost(time.Now())
+	}
+	return err
+}
+
+// obey expires everything of the owner at once, logins under way or not, because an
+// operator wants it so.
+func (e *entry) obey(ctx context.Context) {
+	e.mu.Lock()
+	orders := e.orders
+	e.orders = nil
+	published := e.state == Live || e.state == Replacing
+	e.mu.Unlock()
+
+	t := e.current.Load()
+	some := len(e.retired) > 0
+	var errs []error
+	for _, r := range e.retired {
+		if err := e.expire(ctx, r.token); err != nil {
+			errs = append(errs, err)
+		} else {
+			e.dropRetired(r)
+		}
+	}
+	if published {
+		some = true
+		if err := e.expire(ctx, t); err != nil {
+			errs = append(errs, err)
+		} else {
+			e.lose("an operator expired it", true)
+		}
+	}
+	err := errors.Join(errs...)
+	if !some {
+		err = e.source.notHeldError(e.owner)
+	}
+	for _, o := range orders {
+		o <- err
 	}
 }

@@ -4,7 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"strings"
+	"io"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -19,11 +19,11 @@ const (
 	DefaultLimit = 5000
 	// DefaultIdle is how long an owner is kept where Config.Idle is 0.
 	DefaultIdle = time.Hour
+	// DefaultStopWithin is the longest stop where Config.StopWithin is 0.
+	DefaultStopWithin = 20 * time.Second
 
-	// stopBound is how long the stop waits for Kafka.
-	stopBound = 5 * time.Second
 	// callsAtOnce bounds the creations, checks and expiries under way at a time,
-	// over all owners: the controller makes every token on one thread.
+	// over all owners.
 	callsAtOnce = 32
 )
 
@@ -38,13 +38,22 @@ type Config struct {
 	// Idle is how long an owner without a lease is kept; 0: DefaultIdle.
 	Idle time.Duration
 	// Limit is how many owners are held at a time, the gateway itself apart; 0:
-	// DefaultLimit.
+	// DefaultLimit. An owner has two tokens at most, so that twice as many tokens
+	// can be live.
 	Limit int
-	// ExpireOnStop expires the live tokens when Run ends; else they stay until
-	// their lives end.
+	// CreationRate is how many new owners get a token per second in the long run,
+	// twice as many at once; 0: DefaultCreationRate. Replacements have half as much
+	// for themselves. Creations beyond it wait for 3 s, and fail if that is not
+	// enough.
+	CreationRate int
+	// ExpireOnStop expires the live tokens when Run ends; else they stay for the
+	// next start, which adopts them.
 	ExpireOnStop bool
-	Observer     Observer    // may be nil
-	Logger       *zap.Logger // may be nil
+	// StopWithin bounds the stop: it is given 5 s and 40 ms more for each token
+	// that has to be expired, but never longer than this; 0: DefaultStopWithin.
+	StopWithin time.Duration
+	Observer   Observer    // may be nil
+	Logger     *zap.Logger // may be nil
 }
 
 // Source holds the tokens. Its methods may be called from any goroutine, also
@@ -53,8 +62,15 @@ type Source struct {
 	cfg     Config
 	marker  string
 	calls   chan struct{} // slots, callsAtOnce
+	firsts  *pace         // creations for owners without a token
+	others  *pace         // replacements
+	waiting atomic.Int64  // creations that wait for their turn
 	asks    *perNode
+	clock   controllerClock
 	own     atomic.Pointer[string]
+	refused atomic.Pointer[refusal]
+	sweeps  sweeps
+	adopted chan struct{} // closed when what was made before this start has been looked for
 	stopped chan struct{} // closed when Run's context has ended
 
 	mu      sync.Mutex
@@ -64,9 +80,9 @@ type Source struct {
 	group   sync.WaitGroup
 	// launch begins a goroutine of Run, with Run's context. Set by Run.
 	launch func(func(context.Context))
-	// late gives a context that outlives Run's by stopBound, and ends after d: for
-	// what must still reach Kafka. Set by Run.
-	late func(d time.Duration) (context.Context, context.CancelFunc)
+	// stopping outlives Run's context by the bound of the stop: for what must still
+	// reach Kafka. Set by Run.
+	stopping context.Context //nolint:containedctx // its life is Run's, which ends it
 }
 
 type phase uint8
@@ -89,27 +105,41 @@ func New(cfg Config) *Source {
 	if cfg.Limit <= 0 {
 		cfg.Limit = DefaultLimit
 	}
+	if cfg.CreationRate <= 0 {
+		cfg.CreationRate = DefaultCreationRate
+	}
+	if cfg.StopWithin <= 0 {
+		cfg.StopWithin = DefaultStopWithin
+	}
 	if cfg.Observer == nil {
 		cfg.Observer = noObserver{}
 	}
 	if cfg.Logger == nil {
 		cfg.Logger = zap.NewNop()
 	}
-	return &Source{
+	replacements := max(cfg.CreationRate/replaceShare, 1)
+	s := &Source{
 		cfg:     cfg,
 		marker:  MarkerPrefix + cfg.Instance,
 		calls:   make(chan struct{}, callsAtOnce),
+		firsts:  newPace(cfg.CreationRate, cfg.CreationRate*burstFactor),
+		others:  newPace(replacements, replacements),
 		asks:    newPerNode(),
+		sweeps:  sweeps{wake: make(chan struct{}, 1)},
+		adopted: make(chan struct{}),
 		stopped: make(chan struct{}),
 		entries: make(map[string]*entry),
 	}
+	s.registerGauges()
+	return s
 }
 
 // Run serves until ctx ends, then stops: waiters get an error, replaced tokens
-// are expired, live ones too with ExpireOnStop, all within 5 s; then it returns
-// nil, and no goroutine of the source is left. It may be called once.
+// are expired, live ones too with ExpireOnStop, all within Config.StopWithin; then
+// it closes the Issuer, if that can be closed, and returns nil, and no goroutine of
+// the source is left. It may be called once.
 func (s *Source) Run(ctx context.Context) error {
-	stopCtx, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	stopping, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	defer cancel()
 
 	s.mu.Lock()
@@ -119,7 +149,8 @@ func (s *Source) Run(ctx context.Context) error {
 	}
 	s.phase = phaseRunning
 	s.launch = func(f func(context.Context)) { s.group.Go(func() { f(ctx) }) }
-	s.late = func(d time.Duration) (context.Context, context.CancelFunc) { return context.WithTimeout(stopCtx, d) }
+	s.stopping = stopping
+	s.launch(s.keep)
 	for _, f := range s.pending {
 		s.launch(f)
 	}
@@ -127,14 +158,25 @@ func (s *Source) Run(ctx context.Context) error {
 	s.mu.Unlock()
 
 	<-ctx.Done()
-	bound := time.AfterFunc(stopBound, cancel)
-	defer bound.Stop()
-
 	s.mu.Lock()
 	s.phase = phaseStopped
 	s.mu.Unlock()
+	begun, held := time.Now(), s.held()
+	within := stopBound(held, s.cfg.StopWithin)
+	bound := time.AfterFunc(within, cancel)
+	defer bound.Stop()
 	close(s.stopped)
 	s.group.Wait()
+	if s.cfg.ExpireOnStop {
+		s.expireRest(stopping)
+		s.cfg.Logger.Info("the tokens have been expired", zap.Int("tokens", held), zap.Int("left", s.held()),
+			zap.Duration("took", time.Since(begun)), zap.Duration("bound", within))
+	}
+	if c, can := s.cfg.Issuer.(io.Closer); can {
+		if err := c.Close(); err != nil {
+			return fmt.Errorf("tokens: close the issuer: %w", err)
+		}
+	}
 	return nil
 }
 
@@ -152,129 +194,38 @@ func (s *Source) spawnLocked(f func(context.Context)) bool {
 	return true
 }
 
-// lateContext is late, for the tasks, which live only while it is set.
-func (s *Source) lateContext(d time.Duration) (context.Context, context.CancelFunc) {
-	s.mu.Lock()
-	late := s.late
-	s.mu.Unlock()
-	return late(d)
-}
-
-// Own is the name of the gateway's own principal, as Kafka gave it when the own
-// token was created; empty before.
-func (s *Source) Own() string {
-	if p := s.own.Load(); p != nil {
-		return *p
-	}
-	return ""
-}
-
-// Acquire gives a lease on owner's token. The caller has verified owner and calls
-// Release on the lease. All callers of one owner share one creation; it waits
-// until a token is published, and ends with an *Error when ctx ends, when that
-// creation fails (after at most 8 s), or when the source stops. While the
-// back-off of a failed creation runs, it fails at once with the same *Error. A
-// caller that gives up does not disturb the others.
-//
-// No token is created before the gateway's own principal is known: its own token
-// comes first. The gateway's own principal and the markers are refused as owners.
-func (s *Source) Acquire(ctx context.Context, owner string) (*Lease, error) {
-	if owner == "" || owner == s.Own() || strings.HasPrefix(owner, MarkerPrefix) {
-		return nil, s.protectedError(owner)
-	}
-	return s.acquire(ctx, owner)
-}
-
-// AcquireOwn gives a lease on the token of the gateway's own principal, whose
-// name it learns by it. Else it is as Acquire.
-func (s *Source) AcquireOwn(ctx context.Context) (*Lease, error) {
-	return s.acquire(ctx, "")
-}
-
-func (s *Source) acquire(ctx context.Context, owner string) (*Lease, error) {
-	e, err := s.join(owner)
-	if err != nil {
-		return nil, err
-	}
-	l := &Lease{entry: e}
-	if err := e.await(ctx); err != nil {
-		l.Release()
-		return nil, err
-	}
-	if owner != "" && owner == s.Own() {
-		// Asked for before the own name was known, and the task created nothing.
-		l.Release()
-		return nil, s.protectedError(owner)
-	}
-	return l, nil
-}
-
-// join finds or makes the entry and counts one lease on it.
-func (s *Source) join(owner string) (*entry, error) {
+// late is a context that outlives Run's by the bound of the stop. For the tasks
+// alone: they live only while it is set.
+func (s *Source) late() context.Context {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.phase == phaseStopped {
-		return nil, s.stoppedError(owner)
-	}
-	e, known := s.entries[owner]
-	if !known {
-		if owner != "" && s.ownersLocked() >= s.cfg.Limit {
-			return nil, &Error{
-				Phase: PhaseAcquire, Reason: ReasonLimit, Owner: owner, Node: NoNode, Retry: true,
-				Err:  fmt.Errorf("%d owners are held", s.cfg.Limit),
-				Cure: "raise limits.tokens, or lower tokens.idle (each token costs every broker about 5 ms at its start)",
-			}
-		}
-		e = newEntry(s, owner)
-		s.entries[owner] = e
-		s.spawnLocked(e.run)
-	}
-	e.mu.Lock()
-	e.leases++
-	e.mu.Unlock()
-	return e, nil
+	return s.stopping
 }
 
-func (s *Source) ownersLocked() int {
-	n := len(s.entries)
-	if _, own := s.entries[""]; own {
-		n--
+// inSlot runs f while holding one of the slots; it fails only when ctx ends first.
+func (s *Source) inSlot(ctx context.Context, f func()) error {
+	select {
+	case s.calls <- struct{}{}:
+	case <-ctx.Done():
+		return ctx.Err()
 	}
-	return n
+	defer func() { <-s.calls }()
+	f()
+	return nil
 }
 
-// forget takes e out and keeps further logins off its token, unless somebody came
-// meanwhile or a login outlives its session's lease.
-func (s *Source) forget(e *entry) bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	if e.leases > 0 {
-		return false
+// callContext bounds one call. With ExpireOnStop a creation under way outlives
+// the begin of the stop, for else its token would be left behind.
+func (s *Source) callContext(ctx context.Context, bound time.Duration) (context.Context, context.CancelFunc) {
+	if s.cfg.ExpireOnStop {
+		ctx = s.late()
 	}
-	if t := e.current.Load(); t != nil && !t.seal() {
-		e.idleSince = time.Now() // looked at again after as long once more
-		return false
-	}
-	delete(s.entries, e.owner)
-	return true
+	return context.WithTimeout(ctx, bound)
 }
 
-// Invalidate says that a broker refused a login with t. If t is the published
-// token of its owner, the brokers are asked once whether they know it, and it is
-// replaced if none does; Acquire waits for the outcome. Invalidate never blocks.
-// Calls within a second of the last check of that owner do nothing.
-func (s *Source) Invalidate(t *Token) {
-	s.mu.Lock()
-	e := s.entries[t.Owner]
-	if t.Owner == s.Own() {
-		e = s.entries[""]
-	}
-	s.mu.Unlock()
-	if e != nil {
-		e.invalidate(t)
-	}
+// failed counts a request to Kafka that failed.
+func (s *Source) failed(e *Error) {
+	s.cfg.Observer.TokenFailed(e.Phase.request(), e.Reason.String(), e.Code)
 }
 
 // learnOwn takes the owner of the gateway's own token. A name that changes means
@@ -288,15 +239,4 @@ func (s *Source) learnOwn(name string) error {
 		return fmt.Errorf("the gateway is %q now and was %q before", name, known)
 	}
 	return nil
-}
-
-func (s *Source) stoppedError(owner string) *Error {
-	return &Error{Phase: PhaseAcquire, Reason: ReasonStopped, Owner: owner, Node: NoNode}
-}
-
-func (s *Source) protectedError(owner string) *Error {
-	return &Error{
-		Phase: PhaseAcquire, Reason: ReasonProtected, Owner: owner, Node: NoNode,
-		Err: errors.New("a client must not become this principal"),
-	}
 }

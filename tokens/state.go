@@ -49,7 +49,8 @@ type event uint8
 const (
 	evDemand  event = iota // a session needs a token and there is none
 	evDue                  // the published token should be replaced
-	evCreated              // a creation succeeded and its token is published
+	evCreated              // a creation succeeded, or what its lost answer told of was found; the token is published
+	evAdopted              // a token of this instance, made before it was started, is published
 	evFailed               // a creation failed for good or used up its attempts
 	evLost                 // the published token is gone at Kafka, or its life is over
 	evForget               // nobody has needed the owner for long
@@ -67,6 +68,8 @@ func (e event) String() string {
 		return "due"
 	case evCreated:
 		return "created"
+	case evAdopted:
+		return "adopted"
 	case evFailed:
 		return "failed"
 	case evLost:
@@ -90,6 +93,8 @@ func (s State) next(ev event) (State, error) {
 		switch ev {
 		case evDemand:
 			return Creating, nil
+		case evAdopted:
+			return Live, nil
 		case evForget, evStop:
 			return Retiring, nil
 		}

@@ -9,12 +9,12 @@ import (
 // illegal, and leave the state as it is.
 func TestEveryStateAndEvent(t *testing.T) {
 	legal := map[State]map[event]State{
-		Absent:    {evDemand: Creating, evForget: Retiring, evStop: Retiring},
+		Absent:    {evDemand: Creating, evAdopted: Live, evForget: Retiring, evStop: Retiring},
 		Creating:  {evCreated: Live, evFailed: Failed, evStop: Retiring},
 		Live:      {evDue: Replacing, evLost: Absent, evForget: Retiring, evStop: Retiring},
 		Replacing: {evCreated: Live, evFailed: Live, evLost: Creating, evStop: Retiring},
 		Retiring:  {evRetired: Absent},
-		Failed:    {evDemand: Creating, evForget: Retiring, evStop: Retiring},
+		Failed:    {evDemand: Creating, evAdopted: Live, evForget: Retiring, evStop: Retiring},
 	}
 	for s := State(0); s < stateCount; s++ {
 		for ev := event(0); ev < eventCount; ev++ {

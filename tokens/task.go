@@ -2,30 +2,22 @@ package tokens
 
 import (
 	"context"
-	"fmt"
 	"time"
-
-	"go.uber.org/zap"
 )
 
-const (
-	// failedKeep is how long a failed owner that nobody asks for is remembered
-	// after its back-off: an owner that comes back sooner goes on with longer
-	// delays.
-	failedKeep = time.Minute
-	// checkEvery is the least time between two checks of one owner's token.
-	checkEvery = time.Second
-	// checkBound is how long a check waits for the brokers.
-	checkBound = 2 * time.Second
-	// lostSoon is the age below which a token that is gone is a young one.
-	lostSoon = 10 * time.Second
-)
+// failedKeep is how long a failed owner that nobody asks for is remembered after
+// its back-off: an owner that comes back sooner goes on with longer delays. One that
+// was not asked for at Kafka, since too many were waiting, is not kept: a flood must
+// not fill the limit of owners.
+const failedKeep = time.Minute
 
 // action is what a task does next.
 type action uint8
 
 const (
 	actWait    action = iota
+	actObey           // an operator wants the tokens expired
+	actSettle         // tokens of this instance came up: adopt or expire them
 	actCheck          // ask whether the published token still exists
 	actLose           // its life is over
 	actCreate         // there is none and somebody needs one
@@ -39,11 +31,17 @@ type view struct {
 	now       time.Time
 	state     State
 	leases    int
+	wanted    bool
 	idleSince time.Time
 	idle      time.Duration
 	suspect   bool
+	doomed    bool
+	replaceBy time.Time
+	found     int
+	orders    int
 	token     *Token
 	retryAt   time.Time
+	crowded   bool // the last flight failed before Kafka was asked
 	retired   []*retired
 }
 
@@ -54,21 +52,26 @@ func decide(v view) (action, time.Duration) {
 	published := v.state == Live || v.state == Replacing
 
 	switch {
+	case v.orders > 0:
+		return actObey, 0
+	case v.found > 0:
+		return actSettle, 0
+	case published && (v.doomed || !v.token.usableAt(v.now)):
+		return actLose, 0
 	case published && v.suspect:
 		return actCheck, 0
-	case published && !v.token.usableAt(v.now):
-		return actLose, 0
 	}
-	if v.leases > 0 {
+	if v.leases > 0 || v.wanted && published {
 		switch {
 		case !published:
 			if due.at(v.now, v.retryAt) {
 				return actCreate, 0
 			}
-		default:
-			if due.at(v.now, later(v.token.Asked.Add(v.token.plan.replace), v.retryAt)) {
-				return actReplace, 0
-			}
+		// No third token: the one before is expired first, or dead, which it is by
+		// 0.6 of the life of its successor, if that lives as long. What is nearly
+		// at its end waits for nothing.
+		case due.at(v.now, later(v.replaceAt(), v.retryAt)) && (len(v.retired) == 0 || due.at(v.now, v.token.Asked.Add(v.token.plan.urgent()))):
+			return actReplace, 0
 		}
 	}
 	for _, r := range v.retired {
@@ -77,9 +80,13 @@ func decide(v view) (action, time.Duration) {
 		}
 	}
 	if v.leases == 0 {
-		forgetAt := v.idleSince.Add(v.idle)
+		// Not while a back-off runs: whoever comes then must find it.
+		forgetAt := later(v.idleSince.Add(v.idle), v.retryAt)
 		if !published {
-			forgetAt = later(v.idleSince, v.retryAt).Add(failedKeep)
+			forgetAt = later(v.idleSince, v.retryAt)
+			if !v.crowded {
+				forgetAt = forgetAt.Add(failedKeep)
+			}
 		}
 		if due.at(v.now, forgetAt) {
 			return actForget, 0
@@ -89,6 +96,14 @@ func decide(v view) (action, time.Duration) {
 		due.at(v.now, v.token.Asked.Add(v.token.plan.usable))
 	}
 	return actWait, due.wait()
+}
+
+func (v *view) replaceAt() time.Time {
+	planned := v.token.Asked.Add(v.token.plan.replace)
+	if !v.replaceBy.IsZero() && v.replaceBy.Before(planned) {
+		return v.replaceBy
+	}
+	return planned
 }
 
 // dues collects moments and keeps the wait until the nearest.
@@ -146,11 +161,17 @@ func (e *entry) view() view {
 		now:       time.Now(),
 		state:     e.state,
 		leases:    e.leases,
+		wanted:    e.wanted,
 		idleSince: e.idleSince,
 		idle:      e.source.cfg.Idle,
 		suspect:   e.suspect,
+		doomed:    e.doomed,
+		replaceBy: e.replaceBy,
+		found:     len(e.found),
+		orders:    len(e.orders),
 		token:     e.current.Load(),
 		retryAt:   e.retryAt,
+		crowded:   e.failure != nil && e.failure.Reason == ReasonBusy,
 		retired:   e.retired,
 	}
 }
@@ -173,10 +194,21 @@ func (e *entry) sleep(ctx context.Context, wait time.Duration) {
 // do carries out one action and reports whether the task is done.
 func (e *entry) do(ctx context.Context, act action) bool {
 	switch act {
+	case actObey:
+		e.obey(ctx)
+	case actSettle:
+		e.settleFound()
 	case actCheck:
 		e.check(ctx)
 	case actLose:
-		e.lose("its life is over and it has no successor")
+		e.mu.Lock()
+		doomed := e.doomed
+		e.mu.Unlock()
+		if doomed {
+			e.lose("a broker said that its life is over", false)
+		} else {
+			e.lose("its life is over and it has no successor", false)
+		}
 	case actCreate:
 		e.move(evDemand, nil)
 		e.fly(ctx)
@@ -189,61 +221,4 @@ func (e *entry) do(ctx context.Context, act action) bool {
 		return e.forget()
 	}
 	return false
-}
-
-// check asks every broker whether it knows the published token. One that does
-// settles it; the token is lost only if some answered and none knows it.
-func (e *entry) check(ctx context.Context) {
-	t := e.current.Load()
-	known, answered := false, false
-	err := e.source.inSlot(ctx, func() {
-		bounded, cancel := context.WithTimeout(ctx, checkBound)
-		defer cancel()
-		known, answered = e.source.anyKnows(bounded, t)
-	})
-	if err != nil {
-		return // stopping
-	}
-	e.mu.Lock()
-	e.checkedAt = time.Now()
-	e.mu.Unlock()
-
-	if answered && !known {
-		e.lose("no broker knows it any more")
-		return
-	}
-	e.mu.Lock()
-	e.suspect = false
-	close(e.changed)
-	e.changed = make(chan struct{})
-	e.mu.Unlock()
-	e.source.cfg.Logger.Info("a login with a token was refused, but the token is good as far as can be told",
-		zap.Object("token", t), zap.Bool("known", known), zap.Bool("answered", answered))
-}
-
-// lose gives up the published token; sessions that hold leases make the task
-// create another. At once the first time, since an administrator may have expired
-// it; not when young tokens vanish one after the other, since creating more is no
-// answer to that.
-func (e *entry) lose(why string) {
-	t := e.current.Load()
-	now := time.Now()
-	if now.Sub(t.Asked) < lostSoon {
-		e.gone++
-	} else {
-		e.gone = 0
-	}
-	e.move(evLost, func() {
-		e.suspect = false
-		if e.gone > 1 {
-			e.failures++
-			e.failure = &Error{
-				Phase: PhaseAcquire, Reason: ReasonNotKnown, Owner: e.owner, Node: NoNode, Retry: true,
-				Err:  fmt.Errorf("%d new tokens in a row were gone within %v", e.gone, lostSoon),
-				Cure: "something expires the gateway's tokens, or the brokers' delegation.token.secret.key differ",
-			}
-			e.retryAt = later(e.retryAt, now.Add(retryDelay(e.backoff, true)))
-		}
-	})
-	e.source.cfg.Logger.Warn("a token is lost", zap.Object("token", t), zap.String("why", why))
 }

@@ -1,6 +1,7 @@
 package tokens
 
 import (
+	"context"
 	"encoding/base64"
 	"encoding/json"
 	"fmt"
@@ -29,11 +30,13 @@ type Token struct {
 	// Life is expiry minus issue, by the controller's clock.
 	Life time.Duration
 	// Asked is the moment (own monotonic clock) before the creation was asked
-	// for: the life ends at Asked+Life or a little later.
+	// for, of an adopted token about so: the life ends at Asked+Life or a little
+	// later.
 	Asked time.Time
 
 	hmac secret.Text
 	plan schedule
+	made time.Time // of the answer to the creation; zero for an adopted token
 
 	mu       sync.Mutex
 	uses     int    // logins under way
@@ -43,7 +46,7 @@ type Token struct {
 	ready readiness // ready.go
 }
 
-func newToken(is Issued, p schedule, asked time.Time, released func()) *Token {
+func newToken(is Issued, p schedule, asked, made time.Time, released func()) *Token {
 	return &Token{
 		ID:       is.ID,
 		Owner:    is.Owner,
@@ -53,6 +56,7 @@ func newToken(is Issued, p schedule, asked time.Time, released func()) *Token {
 		Asked:    asked,
 		hmac:     is.HMAC,
 		plan:     p,
+		made:     made,
 		released: released,
 	}
 }
@@ -165,6 +169,11 @@ func (l *Lease) Use() (t *Token, release func()) {
 		}
 	}
 }
+
+// Settle waits until a token can be handed out again, after Invalidate or ReportDead:
+// for the check to end, or for the new token. Where nothing is in doubt it returns at
+// once. It ends with an *Error as Source.Acquire does.
+func (l *Lease) Settle(ctx context.Context) error { return l.entry.await(ctx) }
 
 // Release gives the lease back. Further calls do nothing. It never blocks.
 func (l *Lease) Release() {

@@ -88,33 +88,33 @@ func (d *statusDialer) open(ctx context.Context, a nodestatus.Address) (_ *statu
 	// From here on no client can become the gateway itself (rule 2).
 	d.tls.SetOwnPrincipal(d.tokens.Own())
 	for try, wait := 1, statusLoginWait; ; try, wait = try+1, 2*wait {
-		token := lease.Token()
-		if err := d.tokens.AwaitAny(ctx, token); err != nil {
-			return nil, err
-		}
-		conn, err := d.login(ctx, a, token)
+		conn, token, err := d.login(ctx, a, lease)
 		if err == nil {
 			return &statusConn{KafkaConnection: conn, lease: lease}, nil
 		}
-		var fault *connections.Error
-		if !errors.As(err, &fault) || fault.Fault != connections.CredentialRefused && fault.Fault != connections.CredentialExpired {
+		if !gateway.RefusedToken(d.tokens, token, err) || try == statusLogins {
 			return nil, err
 		}
-		d.tokens.Invalidate(token)
-		if try == statusLogins || !pause(ctx, wait+rand.N(wait)) {
+		if err := lease.Settle(ctx); err != nil {
+			return nil, err
+		}
+		if !pause(ctx, wait+rand.N(wait)) {
 			return nil, err
 		}
 	}
 }
 
-// login makes one attempt with one token, which is not expired meanwhile.
-func (d *statusDialer) login(ctx context.Context, a nodestatus.Address, token *tokens.Token) (*connections.KafkaConnection, error) {
-	release := token.Use()
+// login makes one attempt with the newest token, which is not expired meanwhile.
+func (d *statusDialer) login(ctx context.Context, a nodestatus.Address, lease *tokens.Lease) (*connections.KafkaConnection, *tokens.Token, error) {
+	token, release := lease.Use()
 	defer release()
+	if err := d.tokens.AwaitAny(ctx, token); err != nil {
+		return nil, token, err
+	}
 	id := statusClientID
-	return d.dialer.Open(ctx, connections.Target{Node: -1, Host: a.Host, Port: a.Port}, connections.ScramOverMtls,
-		gateway.Credential(token),
-		connections.ClientInfo{ID: &id})
+	conn, err := d.dialer.Open(ctx, connections.Target{Node: -1, Host: a.Host, Port: a.Port}, connections.ScramOverMtls,
+		gateway.Credential(token), connections.ClientInfo{ID: &id})
+	return conn, token, err
 }
 
 // explain logs why a login did not work, once for each cause while it lasts: the
