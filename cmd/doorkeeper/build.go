@@ -95,7 +95,7 @@ func build(c *Config, m material, log *zap.Logger) (_ *parts, err error) {
 		Lifetime: c.Tokens.Lifetime.span(), Idle: c.Tokens.Idle.span(), Limit: c.Limits.Tokens, ExpireOnStop: c.Tokens.ExpireOnStop,
 		// The sessions have had their time by then; the operator's patience is for both.
 		StopWithin: c.Timeouts.Drain.span(),
-		Observer: metrics, Logger: log.Named("tokens"),
+		Observer:   metrics, Logger: log.Named("tokens"),
 	})
 	mechanism, err := connections.ParseMechanism(string(c.Tokens.Mechanism))
 	if err != nil {
