@@ -4,17 +4,18 @@ SHELL := /bin/bash
 .NOTPARALLEL:
 .DEFAULT_GOAL := help
 
-KAFKA_VERSIONS ?= 4.4.0 3.9.1
+# How brokers run, and which: docker:VERSION or processes:VERSION, one after the other.
+KAFKA ?= docker:4.4.0 processes:3.9.1
 FUZZTIME ?= 10s
 SOAKTIME ?= 10m
 TOOL := go tool -modfile=tools/go.mod
 GOTEST := go test -race -json
 NOSKIP := bin/noskip
 
-.PHONY: help build test prerequisites lint unit integration check fuzz bench soak govulncheck
+.PHONY: help build test prerequisites lint unit integration check token-model fuzz bench soak govulncheck
 
 help: ## list the targets
-	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "  %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 build: ## bin/doorkeeper, static
 	CGO_ENABLED=0 go build -trimpath -o bin/doorkeeper ./cmd/doorkeeper
@@ -24,23 +25,26 @@ test: prerequisites lint unit integration ## everything that CI runs; nothing is
 check: test ## the same
 
 prerequisites: ## list what this machine lacks for `make test`
-	@.ci/prerequisites
+	@KAFKA='$(KAFKA)' .ci/prerequisites
 
-lint: ## go vet and golangci-lint
-	go vet ./... && go vet -tags integration ./integration/...
+lint: ## golangci-lint, which runs go vet's checks too
 	$(TOOL) golangci-lint run
 
 unit: $(NOSKIP) ## all packages, without brokers
 	$(GOTEST) -shuffle=on ./... | $(NOSKIP)
-	go test -json -run Allocat ./gateway ./connections | $(NOSKIP) # the race detector allocates for itself
+	go test -json -run Allocat ./gateway ./connections ./tokens | $(NOSKIP) # the race detector allocates for itself
 	cd tools && go test ./...
 
-integration: $(NOSKIP) ## the binary, real brokers, real clients (KAFKA_VERSIONS)
-	for v in $(KAFKA_VERSIONS); do echo "--- Kafka $$v"; \
-	  DOORKEEPER_KAFKA_VERSION=$$v $(GOTEST) -count=1 -timeout 30m -tags integration ./integration/... | $(NOSKIP); done
+integration: $(NOSKIP) ## the binary, real brokers, real clients (KAFKA='docker:4.4.0 processes:3.9.1')
+	for k in $(KAFKA); do echo "--- Kafka $${k#*:} ($${k%%:*})"; \
+	  DOORKEEPER_ENGINE=$${k%%:*} DOORKEEPER_KAFKA_VERSION=$${k#*:} \
+	  $(GOTEST) -count=1 -timeout 30m -tags integration ./integration/... | $(NOSKIP); done
 
 soak: $(NOSKIP) ## short-lived tokens under load for SOAKTIME
 	DOORKEEPER_SOAK=$(SOAKTIME) $(GOTEST) -count=1 -timeout 3h -tags integration -run Soak ./integration/... | $(NOSKIP)
+
+token-model: ## 100,000 random lives of tokens
+	DOORKEEPER_TOKEN_SCHEDULES=100000 go test -count=1 -timeout 1h -run TestRandomSchedules ./tokens
 
 fuzz: ## every fuzz target for FUZZTIME
 	grep -rno --include='*_test.go' '^func Fuzz[A-Za-z0-9_]*' . | while IFS=: read -r file _ target; do \

@@ -6,6 +6,7 @@ import (
 	"context"
 	"fmt"
 	"os"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -33,7 +34,19 @@ func testMain(m *testing.M) int {
 		return 1
 	}
 	site = s
-	code := m.Run()
+	code := 1
+	if len(s.Swept) > 0 && os.Getenv(helperMode) == "" {
+		fmt.Fprintln(os.Stderr, "left by runs that were killed, and removed:\n ", strings.Join(s.Swept, "\n  "))
+	}
+	if err := s.Prepare(); err != nil { // before any test's time runs
+		fmt.Fprintln(os.Stderr, err)
+	} else if mode := os.Getenv(helperMode); mode == "" {
+		code = m.Run()
+	} else if err := helper(mode, s); err != nil { // leftovers_test.go
+		fmt.Fprintln(os.Stderr, mode+":", err)
+	} else {
+		code = 0
+	}
 	if err := s.Close(); err != nil {
 		fmt.Fprintln(os.Stderr, "left behind:", err)
 		code = 1

@@ -26,7 +26,7 @@ type ClusterConfig struct {
 	Version Version // empty: DOORKEEPER_KAFKA_VERSION or DefaultVersion
 	Nodes   int     // 0: 3
 	Heap    string  // empty: 320m
-	Engine  Engine  // nil: processes of this machine
+	Engine  Engine  // nil: the one that DOORKEEPER_ENGINE names
 
 	TokenExpiry, TokenMax, TokenCheck time.Duration // 0: a day, a week, an hour
 	Reauth                            time.Duration // connections.max.reauth.ms
@@ -41,6 +41,10 @@ type ClusterConfig struct {
 
 // DefaultVersion is the Kafka that the tests run against unless told otherwise.
 const DefaultVersion Version = "4.4.0"
+
+func kafkaVersion() Version {
+	return first(Version(os.Getenv("DOORKEEPER_KAFKA_VERSION")), DefaultVersion)
+}
 
 // GatewayPrincipal is the name in the gateway's control certificate. All that it
 // may do is create tokens.
@@ -67,17 +71,19 @@ func (s *Site) StartCluster(ctx context.Context, cfg ClusterConfig) (c *Cluster,
 			err = errors.Join(err, c.Close())
 		}
 	}()
-	if _, err := Jars(c.cfg.Version); err != nil {
+	if err := c.cfg.Engine.Prepare(c.cfg.Version); err != nil {
 		return c, err
 	}
 	if err := c.format(); err != nil {
 		return c, err
 	}
 	s.atClose(c.Close)
+	var starts errgroup.Group
 	for _, n := range c.Nodes {
-		if err := n.Start(); err != nil {
-			return c, err
-		}
+		starts.Go(n.Start)
+	}
+	if err := starts.Wait(); err != nil {
+		return c, err
 	}
 	if c.Admin, err = newAdmin(c); err != nil {
 		return c, err
@@ -92,7 +98,7 @@ func (s *Site) StartCluster(ctx context.Context, cfg ClusterConfig) (c *Cluster,
 }
 
 func (s *Site) newCluster(cfg ClusterConfig) *Cluster {
-	cfg.Version = first(cfg.Version, Version(os.Getenv("DOORKEEPER_KAFKA_VERSION")), DefaultVersion)
+	cfg.Version = first(cfg.Version, kafkaVersion())
 	cfg.Nodes = first(cfg.Nodes, 3)
 	cfg.Heap = first(cfg.Heap, "320m")
 	cfg.TokenExpiry = first(cfg.TokenExpiry, 24*time.Hour)
@@ -102,7 +108,7 @@ func (s *Site) newCluster(cfg ClusterConfig) *Cluster {
 	cfg.LogLevel = first(cfg.LogLevel, "WARN")
 	cfg.AuthorizerLevel = first(cfg.AuthorizerLevel, "DEBUG")
 	if cfg.Engine == nil {
-		cfg.Engine = processes{}
+		cfg.Engine = s.nodes
 	}
 	c := &Cluster{site: s, cfg: cfg, secret: randomHex(), dir: filepath.Join(s.Dir, "cluster-"+randomHex()[:8])}
 	for i := range cfg.Nodes {
@@ -225,7 +231,7 @@ func (c *Cluster) Close() error {
 		}
 	}
 	err := g.Wait()
-	if os.Getenv("DOORKEEPER_KEEP") != "" {
+	if keep() {
 		return err
 	}
 	for _, n := range c.Nodes {

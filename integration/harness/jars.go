@@ -24,6 +24,9 @@ var pom = template.Must(template.New("pom.xml").Parse(`<project xmlns="http://ma
 </dependencies></project>
 `))
 
+// copyDependencies is the goal of Maven that fetches them, of a version that stays.
+const copyDependencies = "org.apache.maven.plugins:maven-dependency-plugin:3.8.1:copy-dependencies"
+
 // Version is a Kafka version such as "4.4.0".
 type Version string
 
@@ -35,19 +38,14 @@ func (v Version) Reload4j() bool { return strings.HasPrefix(string(v), "3.") }
 // for them if they are not there, which can take minutes. The directory appears
 // whole or not at all; several runs may ask at once.
 func Jars(v Version) (string, error) {
-	cache, err := os.UserCacheDir()
+	dir, err := cached("kafka-" + string(v))
 	if err != nil {
 		return "", err
 	}
-	cache = filepath.Join(cache, "doorkeeper")
-	dir := filepath.Join(cache, "kafka-"+string(v))
 	if _, err := os.Stat(dir); err == nil {
 		return dir, nil
 	}
-	if err := os.MkdirAll(cache, 0o755); err != nil {
-		return "", err
-	}
-	tmp, err := os.MkdirTemp(cache, ".fetching-")
+	tmp, err := os.MkdirTemp(filepath.Dir(dir), ".fetching-")
 	if err != nil {
 		return "", err
 	}
@@ -58,7 +56,7 @@ func Jars(v Version) (string, error) {
 	jars := filepath.Join(tmp, "jars")
 	_, err = run(command{
 		Name: "mvn",
-		Args: []string{"mvn", "-q", "-B", "dependency:copy-dependencies", "-DincludeScope=runtime", "-DoutputDirectory=" + jars},
+		Args: []string{"mvn", "-q", "-B", copyDependencies, "-DincludeScope=runtime", "-DoutputDirectory=" + jars},
 		Dir:  tmp,
 	})
 	if err != nil {

@@ -89,7 +89,7 @@ func (s *Site) StartJava(r JavaRun) (*JavaClient, error) {
 		}
 		args = enter(holder)
 	}
-	args = append(args, "java", "-Xmx320m", "-XX:+UseSerialGC", "-XX:-UsePerfData",
+	args = append(args, "java", "-Djava.io.tmpdir="+s.Dir, "-Xmx320m", "-XX:+UseSerialGC", "-XX:-UsePerfData",
 		"-Djava.net.preferIPv4Stack=true", "-Dlog4j2.configurationFile="+filepath.Join(classes, "log4j2.yaml"),
 		"-cp", classes+":"+jars+"/*", "Main")
 	common := map[string]string{}

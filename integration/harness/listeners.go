@@ -18,12 +18,16 @@ const ControlPort = controlPort
 const firstExtraPort = 29101
 
 // Listener is the address of one of NodeConfig.Listeners.
-func (n *Node) Listener(name string) string {
-	i := slices.Index(slices.Sorted(maps.Keys(n.cfg.Listeners)), name)
+func (n *Node) Listener(name string) string { return n.at(ExtraPort(n.cfg.Listeners, name)) }
+
+// ExtraPort is the port of one of NodeConfig.Listeners, for what has to know it before
+// the node exists.
+func ExtraPort(listeners map[string]string, name string) int {
+	i := slices.Index(slices.Sorted(maps.Keys(listeners)), name)
 	if i < 0 {
 		panic("harness: the node has no listener " + name)
 	}
-	return n.at(firstExtraPort + i)
+	return firstExtraPort + i
 }
 
 // addListeners puts NodeConfig.Listeners into the node's properties. Settings of
@@ -31,9 +35,9 @@ func (n *Node) Listener(name string) string {
 func (n *Node) addListeners(p map[string]string) {
 	add := func(key, value string) { p[key] = strings.Join([]string{p[key], value}, ",") }
 	for _, name := range slices.Sorted(maps.Keys(n.cfg.Listeners)) {
-		at := fmt.Sprintf("%s://%s", name, n.Listener(name))
-		add("listeners", at)
-		add("advertised.listeners", at)
+		advertised := first(n.cfg.Advertised[name], n.Listener(name))
+		add("listeners", fmt.Sprintf("%s://%s", name, n.Listener(name)))
+		add("advertised.listeners", fmt.Sprintf("%s://%s", name, advertised))
 		add("listener.security.protocol.map", name+":"+n.cfg.Listeners[name])
 	}
 }

@@ -21,10 +21,12 @@ type NodeConfig struct {
 	AdvertisedToken   string            // host:port, e.g. of a relay; empty: the listener's own
 	AdvertisedControl string            // the same
 	Listeners         map[string]string // further ones: name → security protocol; Node.Listener has their addresses
+	Advertised        map[string]string // of Listeners: name → host:port; those that are not here advertise their own address
 	Properties        map[string]string // an empty value takes a setting away
+	BrokerOnly        bool              // it is no controller; one node at least has to be
 }
 
-// Node is one combined broker and controller.
+// Node is one broker, and a controller too unless it is BrokerOnly.
 type Node struct {
 	ID   int32
 	Host string

@@ -9,6 +9,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strings"
 	"syscall"
 	"time"
@@ -39,7 +40,7 @@ type Process struct {
 func start(c command) (*Process, error) {
 	p := &Process{name: c.Name, done: make(chan struct{})}
 	p.cmd = exec.Command(c.Args[0], c.Args[1:]...)
-	p.cmd.Env = append(os.Environ(), c.Env...)
+	p.cmd.Env = append(withoutOurs(os.Environ()), c.Env...)
 	p.cmd.Dir = c.Dir
 	p.cmd.Stderr = c.Log
 	p.cmd.Stdout = c.Log
@@ -69,6 +70,17 @@ func start(c command) (*Process, error) {
 	return p, nil
 }
 
+// withoutOurs leaves the settings of these tests out of an environment: the gateway
+// would take them for its own, misspelt.
+func withoutOurs(environment []string) []string {
+	return slices.DeleteFunc(environment, func(entry string) bool {
+		name, _, _ := strings.Cut(entry, "=")
+		return slices.Contains([]string{
+			"DOORKEEPER_ENGINE", "DOORKEEPER_KAFKA_IMAGE", "DOORKEEPER_KAFKA_VERSION", "DOORKEEPER_KEEP", "DOORKEEPER_SOAK",
+		}, name)
+	})
+}
+
 // PID is the process's number.
 func (p *Process) PID() int { return p.cmd.Process.Pid }
 
@@ -90,21 +102,23 @@ func (p *Process) Signal(sig syscall.Signal) error { return p.cmd.Process.Signal
 
 // Suspend sends SIGSTOP and waits until it has reached every thread, which on a busy
 // machine takes a while.
-func (p *Process) Suspend() error {
+func (p *Process) Suspend() error { return suspend(p) }
+
+func suspend(p Running) error {
 	if err := p.Signal(syscall.SIGSTOP); err != nil {
 		return err
 	}
 	for end := time.Now().Add(time.Minute); time.Now().Before(end); time.Sleep(10 * time.Millisecond) {
-		if p.suspended() {
+		if suspended(p.PID()) {
 			return nil
 		}
 	}
-	return fmt.Errorf("%s (pid %d) does not stop on SIGSTOP", p.name, p.PID())
+	return fmt.Errorf("process %d does not stop on SIGSTOP", p.PID())
 }
 
 // suspended tells whether all threads are stopped (state T in proc(5)).
-func (p *Process) suspended() bool {
-	threads, err := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/stat", p.PID()))
+func suspended(pid int) bool {
+	threads, err := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/stat", pid))
 	if err != nil || len(threads) == 0 {
 		return false
 	}
@@ -133,13 +147,17 @@ func (p *Process) Wait(atMost time.Duration) (int, error) {
 
 // Stop sends SIGTERM, after grace SIGKILL, and returns when the process has
 // ended. One that was suspended is woken, since it could not end otherwise.
-func (p *Process) Stop(grace time.Duration) {
+func (p *Process) Stop(grace time.Duration) { stop(p, grace) }
+
+func stop(p Running, grace time.Duration) {
 	if !p.Alive() {
 		return
 	}
 	_ = p.Signal(syscall.SIGTERM)
 	_ = p.Signal(syscall.SIGCONT)
-	if _, err := p.Wait(grace); err != nil {
+	select {
+	case <-p.Done():
+	case <-time.After(grace):
 		p.Kill()
 	}
 }

@@ -31,6 +31,9 @@ func (c *Cluster) properties(n *Node) map[string]string {
 	replicas := min(3, c.cfg.Nodes)
 	var voters []string
 	for _, v := range c.Nodes {
+		if v.cfg.BrokerOnly {
+			continue
+		}
 		voters = append(voters, fmt.Sprintf("%d@%s:%d", v.ID, v.Host, controllerPort))
 	}
 	at := func(port int) string { return fmt.Sprintf("%s:%d", n.Host, port) }
@@ -95,6 +98,10 @@ func (c *Cluster) properties(n *Node) map[string]string {
 	}
 	if c.cfg.Version.Reload4j() { // Kafka 4 has it by default
 		p["group.coordinator.rebalance.protocols"] = "classic,consumer"
+	}
+	if n.cfg.BrokerOnly {
+		p["process.roles"] = "broker"
+		p["listeners"] = strings.TrimSuffix(p["listeners"], ",CONTROLLER://"+at(controllerPort))
 	}
 	n.addListeners(p)
 	maps.Copy(p, c.cfg.Properties)

@@ -17,12 +17,15 @@ import (
 // Site is one test run. It owns a directory, a loopback network 127.77.N.0/24
 // that no other run on this machine has, and all that is started on it.
 type Site struct {
-	Dir  string // removed by Close, unless DOORKEEPER_KEEP is set
-	Root string // of the module's source
+	Dir   string   // removed by Close, unless DOORKEEPER_KEEP is set
+	Root  string   // of the module's source
+	Swept []string // what dead runs had left, and NewSite has removed
 
 	number int          // N
 	lock   net.Listener // holds N for this run
 	pki    *authorities
+	tmp    string // TMPDIR as it was
+	nodes  Engine // of all clusters that do not choose their own
 
 	mu      sync.Mutex
 	hosts   int // how many loopback addresses were handed out
@@ -35,22 +38,40 @@ type Site struct {
 	netns   func() (*Process, error)
 }
 
-// NewSite checks that the machine has what the tests need and takes a network.
-// What is missing is listed whole in the error. The caller closes the Site.
-func NewSite() (*Site, error) {
-	if err := needed(); err != nil {
-		return nil, err
-	}
+// NewSite checks that the machine has what the tests need, takes a network, and
+// removes what runs that were killed have left behind (leftovers.go). What is missing
+// is listed whole in the error. The caller closes the Site.
+//
+// From then on this process and its children keep their temporary files in the Site's
+// directory (TMPDIR), so that they go with it.
+func NewSite() (s *Site, err error) {
 	root, err := moduleRoot()
 	if err != nil {
 		return nil, err
 	}
-	s := &Site{Root: root}
+	s = &Site{Root: root}
+	if s.nodes, err = s.engine(); errors.Join(needed(), err) != nil {
+		return nil, errors.Join(needed(), err)
+	}
 	if err := s.takeNetwork(); err != nil {
 		return nil, err
 	}
-	if s.Dir, err = os.MkdirTemp("", fmt.Sprintf("doorkeeper-site%d-", s.number)); err != nil {
-		return nil, errors.Join(err, s.lock.Close())
+	lock := s.lock
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, lock.Close())
+		}
+	}()
+	if s.Swept, err = sweep(s.number); err != nil {
+		return nil, fmt.Errorf("remove what killed runs have left: %w", err)
+	}
+	if s.Dir, err = os.MkdirTemp("", siteName(s.number)); err != nil {
+		return nil, err
+	}
+	s.tmp = os.Getenv("TMPDIR")
+	tmp := filepath.Join(s.Dir, "tmp")
+	if err := errors.Join(os.Mkdir(tmp, 0o700), os.Setenv("TMPDIR", tmp)); err != nil {
+		return nil, err
 	}
 	s.pki = newAuthorities(filepath.Join(s.Dir, "pki"))
 	s.binary = sync.OnceValues(func() (string, error) { return s.build("doorkeeper", "-race") })
@@ -59,6 +80,10 @@ func NewSite() (*Site, error) {
 	s.netns = sync.OnceValues(s.namespace)
 	return s, nil
 }
+
+// Prepare gets what the run's clusters are run from: Kafka's jars or an image, which
+// can take minutes the first time. Without it, the first cluster does.
+func (s *Site) Prepare() error { return s.nodes.Prepare(kafkaVersion()) }
 
 // Close ends everything that was started on the site, last one first, and
 // returns when all of it has gone.
@@ -71,12 +96,13 @@ func (s *Site) Close() error {
 	s.closed = true
 	undo := s.undo
 	s.mu.Unlock()
-	err := errors.Join(closeAll(undo), s.lock.Close())
-	if os.Getenv("DOORKEEPER_KEEP") != "" {
+	err := errors.Join(closeAll(undo), os.Setenv("TMPDIR", s.tmp))
+	if keep() {
 		fmt.Fprintln(os.Stderr, "kept:", s.Dir)
-		return err
+	} else {
+		err = errors.Join(err, os.RemoveAll(s.Dir))
 	}
-	return errors.Join(err, os.RemoveAll(s.Dir))
+	return errors.Join(err, s.lock.Close()) // last: it guards the rest
 }
 
 // atClose registers what Close has to undo.
@@ -115,14 +141,18 @@ func (s *Site) takeNetwork() error {
 	first := os.Getpid()
 	for i := range 254 {
 		n := 1 + (first+i)%254
-		// The kernel frees it with the process, however that ends.
-		l, err := net.Listen("tcp", fmt.Sprintf("127.77.%d.254:1", n))
-		if err == nil {
+		if l, err := lockNetwork(n); err == nil {
 			s.number, s.lock = n, l
 			return nil
 		}
 	}
 	return errors.New("no loopback network 127.77.N.0/24 is free: are 254 runs on this machine?")
+}
+
+// lockNetwork takes 127.77.n.0/24 and all that is named after n. The kernel gives it
+// back with the process, however that ends.
+func lockNetwork(n int) (net.Listener, error) {
+	return net.Listen("tcp", fmt.Sprintf("127.77.%d.254:1", n))
 }
 
 func moduleRoot() (string, error) {
