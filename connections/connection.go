@@ -29,16 +29,14 @@ const deliverPatience = 30 * time.Second
 // Stop, a margin before the session end, it takes requests nevertheless; from then on
 // Begin waits for what is outstanding and returns ErrSessionEnding.
 type KafkaConnection struct {
-	target   Target
-	kind     Kind
-	stall    time.Duration
-	observer Observer
+	target    Target
+	kind      Kind
+	mechanism Mechanism
+	stall     time.Duration
+	observer  Observer
 
 	// leg is set once by open, before anybody else knows of the connection.
 	leg *leg
-	// stop is when nothing more may be written, zero for a session without an end.
-	// Set together with leg.
-	stop time.Time
 
 	// The request side's own.
 	inFrame       bool      // between Begin and End
@@ -51,6 +49,7 @@ type KafkaConnection struct {
 	mu      sync.Mutex
 	changed sync.Cond // on mu: something that Begin waits for
 	state   State
+	stop    time.Time // when nothing more may be written, zero for a session without an end
 	books   admission
 	writing bool     // inFrame, for the others
 	drain   drainage // why state is Draining
@@ -72,7 +71,7 @@ const (
 )
 
 func newConnection(target Target, kind Kind, cfg *Config) *KafkaConnection {
-	c := &KafkaConnection{target: target, kind: kind, stall: cfg.Stall, observer: cfg.Observer}
+	c := &KafkaConnection{target: target, kind: kind, mechanism: cfg.Mechanism, stall: cfg.Stall, observer: cfg.Observer}
 	c.changed.L = &c.mu
 	return c
 }
@@ -91,12 +90,18 @@ func (c *KafkaConnection) open(l *leg) error {
 	if err := c.moveLocked(loggedIn); err != nil {
 		return err
 	}
-	if l.lifetime > 0 {
-		begin, stop := riskTimes(l.lifetime, rand.Float64())
-		c.stop = l.begin.Add(stop)
-		c.armLocked(l.begin.Add(begin), c.onRisk)
-	}
+	c.watchSessionLocked()
 	return nil
+}
+
+// watchSessionLocked plans for the end of the session that the leg has now.
+func (c *KafkaConnection) watchSessionLocked() {
+	c.stop = time.Time{}
+	if c.leg.lifetime > 0 {
+		begin, stop := riskTimes(c.leg.lifetime, rand.Float64())
+		c.stop = c.leg.begin.Add(stop)
+		c.armLocked(c.leg.begin.Add(begin), c.onRisk)
+	}
 }
 
 func (c *KafkaConnection) moveLocked(e event) error {
@@ -292,10 +297,20 @@ func (c *KafkaConnection) State() State {
 // SessionEnd returns the moment after which the broker takes no more requests, and
 // whether there is one.
 func (c *KafkaConnection) SessionEnd() (time.Time, bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
 	if c.leg.lifetime == 0 {
 		return time.Time{}, false
 	}
 	return c.leg.begin.Add(c.leg.lifetime), true
+}
+
+// SessionLifetime returns how long the broker lets the session live from its last
+// login or re-authentication on (session_lifetime_ms, KIP-368); 0: without an end.
+func (c *KafkaConnection) SessionLifetime() time.Duration {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.leg.lifetime
 }
 
 // Unanswered returns how many requests were begun whose answer was not read in full.

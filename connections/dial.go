@@ -184,7 +184,7 @@ func (d *Dialer) Open(ctx context.Context, target Target, kind Kind, credential 
 	}
 	ctx, cancel := context.WithTimeout(ctx, d.cfg.DialTimeout)
 	defer cancel()
-	stream, err := d.connect(ctx, target)
+	stream, err := d.connect(ctx, target, d.cfg.TLS.Clone())
 	// Only what the broker has not accepted yet fills its backlog; a handshake that
 	// has ended proves that it did.
 	release()
@@ -207,8 +207,8 @@ func (d *Dialer) Open(ctx context.Context, target Target, kind Kind, credential 
 	return c, nil
 }
 
-// connect does TCP and TLS. Its errors are *Error.
-func (d *Dialer) connect(ctx context.Context, target Target) (*wire.Stream, error) {
+// connect does TCP and TLS. tlsConfig is this dial's own. Its errors are *Error.
+func (d *Dialer) connect(ctx context.Context, target Target, tlsConfig *tls.Config) (*wire.Stream, error) {
 	conn, err := d.dial(ctx, "tcp", target.address())
 	if err != nil {
 		return nil, target.fault(PhaseDial, unreachable(err), ctx.Err())
@@ -218,7 +218,6 @@ func (d *Dialer) connect(ctx context.Context, target Target) (*wire.Stream, erro
 		return nil, target.fault(PhaseDial, ownAddress(conn.RemoteAddr()), nil)
 	}
 
-	tlsConfig := d.cfg.TLS.Clone()
 	tlsConfig.ServerName = target.Host
 	tlsConfig.InsecureSkipVerify = false // SCRAM without channel binding has nothing else to tell a broker by
 	stream := wire.Client(conn, tlsConfig, d.cfg.Buffers)

@@ -16,6 +16,8 @@
 //   - connection.go: KafkaConnection: how it begins and ends
 //   - relay.go:      its request side and its response side
 //   - request.go:    requests of the gateway's own
+//   - reauth.go:     a new session on the same leg
+//   - probe.go:      what a listener is, without a login
 //   - errors.go:     phase, fault, whether a retry makes sense, the cure
 //
 // It knows no tokens' life cycle, no clients, no policy and no metrics library. It

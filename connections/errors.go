@@ -91,6 +91,9 @@ const (
 	// CredentialExpired: the login worked, but the session has no time to live: an
 	// expired token that the broker has not removed yet. Again, with another token.
 	CredentialExpired
+	// TooSoon: a re-authentication within a second of the one before. The connection
+	// goes on with the session that it has. Again.
+	TooSoon
 	// Unsupported: the broker lacks an API or a version that is needed.
 	Unsupported
 	// Hostile: the peer breaks the protocol: what it says cannot come from Kafka, or
@@ -131,6 +134,8 @@ func (f Fault) String() string {
 		return "credential_refused"
 	case CredentialExpired:
 		return "credential_expired"
+	case TooSoon:
+		return "too_soon"
 	case Unsupported:
 		return "unsupported"
 	case Hostile:
@@ -143,7 +148,7 @@ func (f Fault) String() string {
 // anything. Credentials count, since the next call may bring another one.
 func (f Fault) retry() bool {
 	switch f {
-	case Unreachable, Timeout, Canceled, PeerClosed, CredentialRefused, CredentialExpired:
+	case Unreachable, Timeout, Canceled, PeerClosed, CredentialRefused, CredentialExpired, TooSoon:
 		return true
 	}
 	return false

@@ -55,6 +55,13 @@ func newFlow(t *testing.T, answer func(f *flow, r request) bool) *flow {
 			}
 		}
 	}
+	f.dialInto(l, s)
+	return f
+}
+
+// dialInto opens f's connection at a broker with that script.
+func (f *flow) dialInto(l *lab, s script) {
+	f.t.Helper()
 	d := NewDialer(l.config(f.observer))
 	d.dial = func(context.Context, string, string) (net.Conn, error) {
 		here, there := newPipe()
@@ -62,12 +69,11 @@ func newFlow(t *testing.T, answer func(f *flow, r request) bool) *flow {
 		go f.v.play(there, s)
 		return here, nil
 	}
-	c, err := d.Open(t.Context(), Target{Node: 7, Host: "broker.test", Port: 9094}, ScramOverMtls, sampleCredential(), ClientInfo{})
+	c, err := d.Open(f.t.Context(), Target{Node: 7, Host: "broker.test", Port: 9094}, ScramOverMtls, sampleCredential(), ClientInfo{})
 	if err != nil {
-		t.Fatal(err)
+		f.t.Fatal(err)
 	}
 	f.KafkaConnection, f.start = c, time.Now()
-	return f
 }
 
 // at sleeps until so long after the start.

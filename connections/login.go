@@ -46,6 +46,8 @@ type leg struct {
 
 	// begin is when the answer that fixed the session end was asked for: the broker
 	// counted from no earlier moment. lifetime is 0 for a session without an end.
+	// Both are zero where there was no login. A re-authentication changes them, under
+	// the connection's lock.
 	begin    time.Time
 	lifetime time.Duration
 }
@@ -101,6 +103,8 @@ type login struct {
 	mechanism Mechanism
 	// conversation is nil where there is no login.
 	conversation *conversation
+	// again: this is a re-authentication of a connection that has logged in before.
+	again bool
 
 	phase Phase
 	sent  int32 // requests, of which each has its number as correlation id
@@ -116,30 +120,37 @@ func (l *login) run(kind Kind) (*leg, error) {
 		return out, nil
 	}
 
+	out.begin, out.lifetime, err = l.session(kind, versions)
+	return out, err
+}
+
+// session agrees on the mechanism and has the conversation: it begins the session of
+// a login or of a re-authentication. What it returns is as in leg.
+func (l *login) session(kind Kind, versions *kmsg.ApiVersionsResponse) (begin time.Time, lifetime time.Duration, err error) {
 	l.phase = PhaseMechanism
 	if err := l.handshake(versions); err != nil {
-		return nil, err
+		return begin, 0, err
 	}
 
 	l.phase = PhaseAuthenticate
 	first, _, err := l.authenticate(l.conversation.first())
 	if err != nil {
-		return nil, err
+		return begin, 0, err
 	}
 	final, err := l.conversation.final(first)
 	if err != nil {
-		return nil, err
+		return begin, 0, err
 	}
-	out.begin = time.Now()
-	last, lifetime, err := l.authenticate(final)
+	begin = time.Now()
+	last, millis, err := l.authenticate(final)
 	if err != nil {
-		return nil, err
+		return begin, 0, err
 	}
 	if err := l.conversation.verify(last); err != nil {
-		return nil, err
+		return begin, 0, err
 	}
-	out.lifetime, err = sessionLifetime(kind, lifetime)
-	return out, err
+	lifetime, err = sessionLifetime(kind, millis)
+	return begin, lifetime, err
 }
 
 // software is a name or version as KIP-511 demands it.
@@ -232,18 +243,27 @@ func (l *login) versions() (*kmsg.ApiVersionsResponse, error) {
 	return versions, nil
 }
 
-func (l *login) handshake(versions *kmsg.ApiVersionsResponse) error {
+// proposal says which mechanism is wanted and returns what the broker says to it.
+func (l *login) proposal() (*kmsg.SASLHandshakeResponse, error) {
 	ask := kmsg.NewPtrSASLHandshakeRequest()
 	ask.SetVersion(handshakeVersion)
 	ask.Mechanism = l.mechanism.String()
 	body, err := l.exchange(ask, maxLoginAnswer)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	answer := kmsg.NewPtrSASLHandshakeResponse()
 	answer.SetVersion(handshakeVersion)
 	if err := answer.ReadFrom(body); err != nil {
-		return hostile("the answer to SaslHandshake cannot be decoded")
+		return nil, hostile("the answer to SaslHandshake cannot be decoded")
+	}
+	return answer, nil
+}
+
+func (l *login) handshake(versions *kmsg.ApiVersionsResponse) error {
+	answer, err := l.proposal()
+	if err != nil {
+		return err
 	}
 	switch err := kerr.ErrorForCode(answer.ErrorCode); {
 	case err == nil:
@@ -251,9 +271,10 @@ func (l *login) handshake(versions *kmsg.ApiVersionsResponse) error {
 	case errors.Is(err, kerr.UnsupportedSaslMechanism):
 		return refuse(NoMechanism, "sasl.enabled.mechanisms of that listener and tokens.mechanism must agree",
 			"the broker does not offer %s, but %s", l.mechanism, mechanisms(answer.SupportedMechanisms))
+	case errors.Is(err, kerr.IllegalSaslState) && l.again:
+		return refuse(TooSoon, "", "the broker takes no re-authentication now: the last one began less than a second ago")
 	case errors.Is(err, kerr.IllegalSaslState):
-		isToken := func(k kmsg.ApiVersionsResponseApiKey) bool { return k.ApiKey == keyCreateToken }
-		if !slices.ContainsFunc(versions.ApiKeys, isToken) {
+		if !offersTokens(versions) {
 			return refuse(AnotherGateway, "kafka.bootstrap must name the brokers' own token listener (SASL_SSL)",
 				"the peer is another gateway: it takes no SASL login and offers no delegation tokens")
 		}
@@ -262,6 +283,11 @@ func (l *login) handshake(versions *kmsg.ApiVersionsResponse) error {
 	default:
 		return hostile("SaslHandshake: error %d: %w", answer.ErrorCode, err)
 	}
+}
+
+// offersTokens tells a broker from another gateway, which offers no token APIs.
+func offersTokens(versions *kmsg.ApiVersionsResponse) bool {
+	return slices.ContainsFunc(versions.ApiKeys, func(k kmsg.ApiVersionsResponseApiKey) bool { return k.ApiKey == keyCreateToken })
 }
 
 // mechanisms lists what the broker offers, in bounded and printable form.

@@ -5,7 +5,7 @@ import "fmt"
 // State is where a KafkaConnection is in its life.
 type State uint8
 
-// The states. Reauthenticating, Refreshing and RefreshTimeout belong to renewal.
+// The states. Refreshing and RefreshTimeout belong to renewal.
 const (
 	// Unopened: nothing was done yet.
 	Unopened State = iota
@@ -16,7 +16,7 @@ const (
 	// AtRiskOfAuthTokenExpiry: the session end is near. Requests are still taken, but
 	// the connection waits for a quiet moment.
 	AtRiskOfAuthTokenExpiry
-	// Reauthenticating: on the same leg (KIP-368); requests wait.
+	// Reauthenticating: on the same leg (KIP-368); no requests go out.
 	Reauthenticating
 	// Draining: no requests are taken on this leg, those that it has are answered.
 	Draining
@@ -104,6 +104,8 @@ func (s State) next(e event) (State, error) {
 		switch e {
 		case riskBegun:
 			return AtRiskOfAuthTokenExpiry, nil
+		case reauthBegun: // asked for before the session end is near
+			return Reauthenticating, nil
 		case refreshBegun: // the leg died with nothing unanswered
 			return Refreshing, nil
 		case drainBegun:

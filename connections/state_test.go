@@ -16,6 +16,7 @@ func TestStateTransitions(t *testing.T) {
 		{Unopened, dialBegun}:                   Connecting,
 		{Connecting, loggedIn}:                  Open,
 		{Open, riskBegun}:                       AtRiskOfAuthTokenExpiry,
+		{Open, reauthBegun}:                     Reauthenticating,
 		{Open, refreshBegun}:                    Refreshing,
 		{Open, drainBegun}:                      Draining,
 		{AtRiskOfAuthTokenExpiry, reauthBegun}:  Reauthenticating,

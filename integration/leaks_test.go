@@ -133,7 +133,7 @@ func TestLeaksNothingInAnyAnswer(t *testing.T) {
 		asked := 0
 		for _, n := range c.Nodes {
 			leg := rawLeg(ctx, t, s.node(n.ID), s.as, app)
-			for _, req := range addressed(t, c, leg, of) {
+			for _, req := range addressed(t, leg, of) {
 				_, err := leg.Send(req)
 				must(t, err)
 				must(t, leg.SetReadDeadline(time.Now().Add(30*time.Second)))
@@ -177,7 +177,7 @@ func holdsBroker(b []byte, c *harness.Cluster) bool {
 // addressed are all calls whose answers carry addresses, at every version that leg
 // offers, with what makes a broker put them in: produces to a broker that does not
 // lead among them.
-func addressed(t *testing.T, c *harness.Cluster, leg *harness.Raw, of series) []kmsg.Request {
+func addressed(t *testing.T, leg *harness.Raw, of series) []kmsg.Request {
 	t.Helper()
 	offered := served(t, leg)
 	id := topicID(t, leg, of.topic)

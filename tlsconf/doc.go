@@ -19,6 +19,8 @@
 //   - names.go:       names and characters that no client may have
 //   - handshake.go:   why a handshake failed, in an operator's words
 //   - client.go:      the configuration for connections to brokers
+//   - inspect.go:     each file of the configuration, looked at by itself
+//   - explain.go:     a client's certificate, step by step; clientfile.go: its file
 //   - errors.go:      ConfigError, Refusal
 //
 // # Contract
@@ -30,5 +32,6 @@
 // the system's authorities nor to the readable half of a bundle.
 //
 // The package has no goroutines and no locks: snapshots never change and are
-// published by an atomic pointer. Files are read by New and NewClient alone.
+// published by an atomic pointer. Files are read by New, NewClient, NewMapping,
+// InspectServer, InspectClient and Explain alone, and only regular ones.
 package tlsconf

@@ -68,27 +68,41 @@ func loadPair(certFile, keyFile, prefix string, use purpose) (tls.Certificate, [
 
 // readPEM returns the blocks of a file, all of them or an error.
 func readPEM(file, key, want string) ([]*pem.Block, error) {
+	content, err := readContent(file, key, want)
+	if err != nil {
+		return nil, err
+	}
+	if countBegins(content) == 0 {
+		problem, cure := diagnoseBinary(content, file)
+		return nil, &ConfigError{Key: key, File: file, Problem: problem, Cure: cure}
+	}
+	return decodeBlocks(content, file, key)
+}
+
+// readContent reads a file that is there, has something in it and is not too large.
+func readContent(file, key, want string) ([]byte, error) {
 	if file == "" {
 		return nil, &ConfigError{Key: key, Problem: "is not set", Cure: "give the path of " + want + " in PEM form"}
 	}
+	fail := func(problem, cure string, err error) error {
+		return &ConfigError{Key: key, File: file, Problem: problem, Cure: cure, Err: err}
+	}
 	content, err := readBounded(file)
-	if err != nil {
-		return nil, &ConfigError{Key: key, File: file, Problem: "cannot be read", Err: err, Cure: "check the path, and that this process may read the file"}
-	}
-	fail := func(problem, cure string) error {
-		return &ConfigError{Key: key, File: file, Problem: problem, Cure: cure}
-	}
 	switch {
+	case errors.Is(err, errNoFile):
+		return nil, fail("cannot be read", "give the path of "+want+" in PEM form", err)
+	case err != nil:
+		return nil, fail("cannot be read", "check the path, and that this process may read the file", err)
 	case len(content) > maxFile:
-		return nil, fail(fmt.Sprintf("is larger than %d MiB", maxFile>>20), "give "+want+" in PEM form")
+		return nil, fail(fmt.Sprintf("is larger than %d MiB", maxFile>>20), "give "+want+" in PEM form", nil)
 	case len(bytes.TrimSpace(content)) == 0:
-		return nil, fail("is empty", "give "+want+" in PEM form")
+		return nil, fail("is empty", "give "+want+" in PEM form", nil)
 	}
-	begun := countBegins(content)
-	if begun == 0 {
-		problem, cure := diagnoseBinary(content, file)
-		return nil, fail(problem, cure)
-	}
+	return content, nil
+}
+
+// decodeBlocks decodes every block that content begins.
+func decodeBlocks(content []byte, file, key string) ([]*pem.Block, error) {
 	var blocks []*pem.Block
 	for rest := content; ; {
 		var b *pem.Block
@@ -98,14 +112,28 @@ func readPEM(file, key, want string) ([]*pem.Block, error) {
 		blocks = append(blocks, b)
 	}
 	// pem.Decode passes over what it cannot decode. Half a bundle is not taken.
-	if len(blocks) != begun {
-		return nil, fail(fmt.Sprintf("is damaged: it begins %d PEM blocks, of which %d can be decoded", begun, len(blocks)),
-			"look for a block that is cut off, indented or pasted twice into one line, and for a byte order mark at the start")
+	if begun := countBegins(content); len(blocks) != begun {
+		return nil, &ConfigError{
+			Key: key, File: file, Problem: fmt.Sprintf("is damaged: it begins %d PEM blocks, of which %d can be decoded", begun, len(blocks)),
+			Cure: "look for a block that is cut off, indented or pasted twice into one line, and for a byte order mark at the start",
+		}
 	}
 	return blocks, nil
 }
 
+// errNoFile is the error for directories, and for pipes and devices, which could keep
+// a read waiting or never end.
+var errNoFile = errors.New("it is no regular file")
+
 func readBounded(file string) (_ []byte, err error) {
+	switch info, err := os.Stat(file); {
+	case err != nil:
+		return nil, err
+	case info.IsDir():
+		return nil, fmt.Errorf("%w but a directory", errNoFile)
+	case !info.Mode().IsRegular():
+		return nil, fmt.Errorf("%w but a pipe, a socket or a device", errNoFile)
+	}
 	f, err := os.Open(file)
 	if err != nil {
 		return nil, err
@@ -124,6 +152,10 @@ func loadChain(file, certKey, keyKey string) ([]*x509.Certificate, error) {
 	if err != nil {
 		return nil, err
 	}
+	return chainOf(blocks, file, certKey, keyKey)
+}
+
+func chainOf(blocks []*pem.Block, file, certKey, keyKey string) ([]*x509.Certificate, error) {
 	var chain []*x509.Certificate
 	for i, b := range blocks {
 		switch b.Type {
@@ -273,6 +305,18 @@ const (
 // loadAuthorities reads a trust file. It is taken whole or not at all, and the
 // system's authorities never stand in for it.
 func loadAuthorities(file, key string, pins pinning) (*x509.CertPool, error) {
+	certificates, err := readAuthorities(file, key, pins)
+	if err != nil {
+		return nil, err
+	}
+	pool := x509.NewCertPool()
+	for _, c := range certificates {
+		pool.AddCert(c)
+	}
+	return pool, nil
+}
+
+func readAuthorities(file, key string, pins pinning) ([]*x509.Certificate, error) {
 	blocks, err := readPEM(file, key, "the authorities' certificates")
 	if err != nil {
 		return nil, err
@@ -280,7 +324,7 @@ func loadAuthorities(file, key string, pins pinning) (*x509.CertPool, error) {
 	fail := func(problem, cure string, err error) error {
 		return &ConfigError{Key: key, File: file, Problem: problem, Cure: cure, Err: err}
 	}
-	pool := x509.NewCertPool()
+	certificates := make([]*x509.Certificate, 0, len(blocks))
 	for i, b := range blocks {
 		if strings.HasSuffix(b.Type, blockPKCS8) {
 			return nil, fail("holds a private key", "leave only the authorities' certificates in it, and take the key off every machine that does not need it", nil)
@@ -297,9 +341,9 @@ func loadAuthorities(file, key string, pins pinning) (*x509.CertPool, error) {
 			return nil, fail(fmt.Sprintf("holds a certificate that is no authority's: number %d (%s)", i+1, clip(displaySubject(c))),
 				"give the certificate of the authority that issued it", nil)
 		}
-		pool.AddCert(c)
+		certificates = append(certificates, c)
 	}
-	return pool, nil
+	return certificates, nil
 }
 
 // isAuthority tells whether c may issue. Certificates of X.509 version 1, which

@@ -73,14 +73,15 @@ func (s *Snapshot) Identify(cs tls.ConnectionState) (Identity, error) {
 	if id.Source, err = s.from.extract(leaf); err != nil {
 		return Identity{}, s.refuse(id, err)
 	}
-	if err := s.identify(&id); err != nil {
+	if err := s.identify(&id, nil); err != nil {
 		return Identity{}, s.refuse(id, err)
 	}
 	return id, nil
 }
 
-// identify goes from id.Source to id.Owner.
-func (s *Snapshot) identify(id *Identity) error {
+// identify goes from id.Source to id.Owner. tried, unless nil, hears of every rule that
+// was held against the source.
+func (s *Snapshot) identify(id *Identity, tried func(r rule, owner string, matched bool)) error {
 	if len(id.Source) > MaxSource {
 		return &nameFault{TooLong, fmt.Sprintf("its %s has %d bytes, %d are the most", s.from, len(id.Source), MaxSource)}
 	}
@@ -90,7 +91,7 @@ func (s *Snapshot) identify(id *Identity) error {
 	if id.Source == "" {
 		return &nameFault{Empty, "its " + s.from.String() + " is empty"}
 	}
-	owner, rule, err := applyRules(s.rules, id.Source)
+	owner, rule, err := applyRules(s.rules, id.Source, tried)
 	if err != nil {
 		return err
 	}

@@ -55,6 +55,21 @@ func newNames(protected, allow []string) (names, error) {
 	return names{protected: slices.Clone(protected), allow: slices.Clone(allow)}, errors.Join(problems...)
 }
 
+// CheckOwner tells whether a client may have the name owner, whatever certificate it
+// comes with: characters, protected and allowed names of cfg, which needs no files for
+// it. gateway is the gateway's own name, "" while that is not known. The error is a
+// *Refusal, or says what is wrong with cfg, each a *ConfigError.
+func CheckOwner(cfg Config, gateway, owner string) error {
+	s, err := newPolicy(cfg)
+	if err != nil {
+		return err
+	}
+	if err := s.names.checkOwner(owner, strings.TrimPrefix(gateway, typePrefix)); err != nil {
+		return s.refuse(Identity{Owner: owner}, err)
+	}
+	return nil
+}
+
 // checkOwner is the last part of the policy: whether a client may have the name
 // that the rules gave it. own is the gateway's, "" if unknown.
 func (n names) checkOwner(owner, own string) error {

@@ -170,10 +170,13 @@ func parseRule(text string) (rule, error) {
 }
 
 // applyRules returns what the first rule that matches the whole of source makes
-// of it, and that rule's text.
-func applyRules(rules []rule, source string) (owner, text string, err error) {
+// of it, and that rule's text. tried is as in Snapshot.identify.
+func applyRules(rules []rule, source string, tried func(r rule, owner string, matched bool)) (owner, text string, err error) {
 	for _, r := range rules {
 		owner, matched, err := r.apply(source)
+		if tried != nil {
+			tried(r, owner, matched)
+		}
 		if err != nil {
 			return "", "", err
 		}

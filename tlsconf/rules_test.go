@@ -59,7 +59,7 @@ func TestRulesGiveWhatKafkaGives(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			got, text, err := applyRules(rules, c.source)
+			got, text, err := applyRules(rules, c.source, nil)
 			if c.want == "none" {
 				checkFault(t, err, NoRule)
 				return
@@ -181,7 +181,7 @@ func TestNoRulesMeansDefault(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got, text, err := applyRules(rules, "CN=a"); got != "CN=a" || text != "DEFAULT" || err != nil {
+	if got, text, err := applyRules(rules, "CN=a", nil); got != "CN=a" || text != "DEFAULT" || err != nil {
 		t.Errorf("got %q by %q, %v", got, text, err)
 	}
 }
@@ -195,7 +195,7 @@ func TestDoubtfulCaseIsRefused(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if got, _, err := applyRules(rules, c.source); err == nil {
+		if got, _, err := applyRules(rules, c.source, nil); err == nil {
 			t.Errorf("%s of %q gave %q", c.flag, c.source, got)
 		} else {
 			checkFault(t, err, Ambiguous)
@@ -218,7 +218,7 @@ func TestWorkAndResultAreBounded(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		_, _, err = applyRules(rules, long)
+		_, _, err = applyRules(rules, long, nil)
 		checkFault(t, err, c.code)
 	}
 }
@@ -249,7 +249,7 @@ func FuzzRules(f *testing.F) {
 		if len(source) > MaxSource || checkCharacters("", source) != nil {
 			return // never reaches the rules
 		}
-		owner, text, err := applyRules(rules, source)
+		owner, text, err := applyRules(rules, source, nil)
 		var fault *nameFault
 		switch {
 		case err != nil && !errors.As(err, &fault):

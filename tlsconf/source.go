@@ -62,8 +62,23 @@ func (s *Source) load(cfg Config) (*Snapshot, error) {
 	problems := []error{err}
 	clients, err := loadAuthorities(cfg.ClientCA, "listen.tls.client_ca", onlyAuthorities)
 	problems = append(problems, err)
+	snapshot, err := newPolicy(cfg)
+	if err := errors.Join(append(problems, err)...); err != nil {
+		return nil, err
+	}
+	snapshot.presents, snapshot.own = chain, &s.own
+	snapshot.server = serverConfig(pair, clients, func(cs tls.ConnectionState) error {
+		_, err := snapshot.Identify(cs)
+		return err
+	})
+	return snapshot, nil
+}
+
+// newPolicy makes the part of a snapshot that needs no file: who a verified
+// certificate is.
+func newPolicy(cfg Config) (*Snapshot, error) {
 	rules, err := parseRules(cfg.Rules)
-	problems = append(problems, err)
+	problems := []error{err}
 	names, err := newNames(cfg.Protected, cfg.Allow)
 	problems = append(problems, err)
 	if !cfg.From.valid() {
@@ -74,12 +89,7 @@ func (s *Source) load(cfg Config) (*Snapshot, error) {
 	if err := errors.Join(problems...); err != nil {
 		return nil, err
 	}
-	snapshot := &Snapshot{presents: chain, from: cfg.From, rules: rules, names: names, own: &s.own}
-	snapshot.server = serverConfig(pair, clients, func(cs tls.ConnectionState) error {
-		_, err := snapshot.Identify(cs)
-		return err
-	})
-	return snapshot, nil
+	return &Snapshot{from: cfg.From, rules: rules, names: names, own: new(atomic.Pointer[string])}, nil
 }
 
 // Current returns the snapshot in force, never nil. A connection should take all

@@ -15,6 +15,11 @@
 //     loops.go: noticing that either leads back here
 //   - view.go:     readiness and the status page; version.go: which build this is
 //   - serve.go:    signals; supervise.go: who runs, and who stops before whom
+//   - check.go:    the command check: its steps and bounds; check_sheet.go: its results;
+//     check_config.go, check_files.go, check_hop.go (a listener, and the walk to all of
+//     them), check_control.go, check_tokens.go, check_keys.go, check_login.go,
+//     check_listeners.go, check_names.go, check_brokers.go: the steps in their order
+//   - whoami.go:   the command whoami
 //
 // This is the only package that knows flags, environment, files of settings and
 // signals, and the only one that knows every other. The control client is made
@@ -25,5 +30,5 @@
 // but after a forced exit.
 //
 // Exit codes: 0 ended as asked, 1 failed while running, 2 wrong usage or
-// configuration.
+// configuration; of check and whoami: 0 all is in order, 1 it is not; 130 after Ctrl-C.
 package main

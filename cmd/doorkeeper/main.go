@@ -24,6 +24,12 @@ type cli struct {
 	Serve struct {
 		Config string `required:"" placeholder:"FILE" help:"The configuration file (YAML). Every key can also come from the environment: tokens.lifetime from DOORKEEPER_TOKENS_LIFETIME."`
 	} `cmd:"" help:"Serve clients until SIGTERM or SIGINT; a second one ends at once."`
+	Check  checkFlags  `cmd:"" help:"Look at every hop of a set-up, as it would be served, and say what to change; nothing is served and nothing left behind. It ends within two minutes. Exit code 0: all is in order; 1: it is not."`
+	Whoami whoamiFlags `cmd:"" help:"Tell which principal a client's certificate maps to, and by which rule, or why it is refused. Exit code 0 or 1."`
+	Dev    struct {
+		Once bool   `help:"End after the proof, with 0 if it held and 1 if not."`
+		Dir  string `placeholder:"DIR" help:"Where certificates, settings and the log go; a new temporary directory if not given."`
+	} `cmd:"" help:"Try it: embedded brokers, a throw-away authority and the gateway, which proves itself and then serves until Ctrl-C."`
 	Version struct{} `cmd:"" help:"Show which build this is."`
 }
 
@@ -67,9 +73,25 @@ func run(ctx context.Context, env environment) int {
 		_, _ = fmt.Fprintln(env.stdout, "doorkeeper", version())
 		return exitOK
 	}
-	err = serve(ctx, flags.Serve.Config, env)
-	var config *ConfigError
+	switch parsed.Command() {
+	case "check":
+		return check(ctx, flags.Check, env)
+	case "whoami <cert>":
+		return whoami(flags.Whoami, env)
+	}
+	switch parsed.Command() {
+	case "dev":
+		err = dev(ctx, devOptions{once: flags.Dev.Once, dir: flags.Dev.Dir}, env)
+	default:
+		err = serve(ctx, flags.Serve.Config, env)
+	}
+	var (
+		config      *ConfigError
+		interrupted interruptedError
+	)
 	switch {
+	case errors.As(err, &interrupted):
+		return interrupted.exitCode()
 	case errors.As(err, &config):
 		return fail(env.stderr, exitUsage, config)
 	case err != nil:
