@@ -32,6 +32,11 @@ type Metrics struct {
 	tokenKnown      *prometheus.HistogramVec
 	keyDerivations  *prometheus.CounterVec
 	atRisk          prometheus.Counter
+	renewals        *prometheus.CounterVec
+	renewalLeft     prometheus.Histogram
+	renewalTook     prometheus.Histogram
+	renewalQueue    prometheus.Histogram
+	forcedCloses    *prometheus.CounterVec
 	panics          prometheus.Counter
 	legsAccepted    prometheus.Counter
 	brokerStates    *prometheus.GaugeVec
@@ -41,6 +46,8 @@ type Metrics struct {
 	brokers, reads  labelBound
 	expiries, nodes labelBound
 	failures        labelBound
+	kinds, outcomes labelBound
+	forced          labelBound
 }
 
 // tokenGauges are the gauges that tokens may hand over, by its names for them.
@@ -97,8 +104,26 @@ func NewMetrics() *Metrics {
 			Name: "doorkeeper_scram_key_derivations_total", Help: "SCRAM keys derived from token passwords, by mechanism.",
 		}, []string{"mechanism"}),
 		atRisk: prometheus.NewCounter(prometheus.CounterOpts{
-			Name: "doorkeeper_connections_at_risk_total", Help: "Broker legs that came near their session end.",
+			Name: "doorkeeper_connections_at_risk_total", Help: "Times that a broker leg came near its session end, or was due for a newer token: a busy leg is renewed then, an idle one with its next request.",
 		}),
+		renewals: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "doorkeeper_renewals_total", Help: "Attempts to renew the session of a broker leg, by kind and result (ok, or what was wrong).",
+		}, []string{"kind", "result"}),
+		renewalLeft: prometheus.NewHistogram(prometheus.HistogramOpts{
+			Name: "doorkeeper_renewal_left_seconds", Help: "What was left of the old session when a leg was renewed; 0 and less: it was idle over its session end.",
+			Buckets: []float64{0, 0.5, 1, 2, 5, 10, 30, 60, 300, 900, 3600, 14400, 43200},
+		}),
+		renewalTook: prometheus.NewHistogram(prometheus.HistogramOpts{
+			Name: "doorkeeper_renewal_duration_seconds", Help: "How long renewals took that worked, waits for the answers in front of them included.",
+			Buckets: []float64{0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 300},
+		}),
+		renewalQueue: prometheus.NewHistogram(prometheus.HistogramOpts{
+			Name: "doorkeeper_renewal_unanswered_requests", Help: "Requests that were unanswered when a renewal began that worked.",
+			Buckets: []float64{0, 1, 2, 3, 5, 8, 16, 32, 64, 128, 256, 512, 1024},
+		}),
+		forcedCloses: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "doorkeeper_forced_closes_total", Help: "Broker legs that had to end since their session could not be renewed, by reason.",
+		}, []string{"reason"}),
 		panics: prometheus.NewCounter(prometheus.CounterOpts{
 			Name: "doorkeeper_panics_total", Help: "Panics, each of which ended one session.",
 		}),
@@ -115,7 +140,7 @@ func NewMetrics() *Metrics {
 	m.registry.MustRegister(
 		m.sessions, m.sessionEnds, m.tokens, m.tokenCreations, m.tokenAdoptions, m.tokenExpiries,
 		m.tokenFailures, m.tokenKnown, m.keyDerivations,
-		m.atRisk, m.panics, m.legsAccepted, m.brokerStates, m.statusReads,
+		m.atRisk, m.renewals, m.renewalLeft, m.renewalTook, m.renewalQueue, m.forcedCloses, m.panics, m.legsAccepted, m.brokerStates, m.statusReads,
 		collectors.NewGoCollector(),
 		collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}),
 		collectors.NewBuildInfoCollector(),
@@ -191,8 +216,27 @@ func (m *Metrics) KeyDerived(mechanism string) {
 	m.keyDerivations.WithLabelValues(m.mechs.value(mechanism)).Inc()
 }
 
-// AtRisk counts a broker leg that came near its session end.
+// AtRisk counts a broker leg that came near its session end, or was due for a newer
+// token.
 func (m *Metrics) AtRisk() { m.atRisk.Inc() }
+
+// Renewed counts an attempt to renew a leg's session. Of those that worked it keeps
+// what was left of the old session, how long they took, and how many requests were
+// unanswered when they began.
+func (m *Metrics) Renewed(kind, result string, left, took time.Duration, unanswered int) {
+	m.renewals.WithLabelValues(m.kinds.value(kind), m.outcomes.value(result)).Inc()
+	if result == "ok" {
+		m.renewalLeft.Observe(left.Seconds())
+		m.renewalTook.Observe(took.Seconds())
+		m.renewalQueue.Observe(float64(unanswered))
+	}
+}
+
+// ForcedClose counts a broker leg that had to end since its session could not be
+// renewed.
+func (m *Metrics) ForcedClose(reason string) {
+	m.forcedCloses.WithLabelValues(m.forced.value(reason)).Inc()
+}
 
 // NodeState moves a broker from one state to another, as TokenState does.
 func (m *Metrics) NodeState(from, to string) { move(m.brokerStates, &m.brokers, from, to) }

@@ -67,13 +67,22 @@ func TestMetricsHaveTheirNamesAndCounts(t *testing.T) {
 	m.TokenGauge("nonsense", func() float64 { return 1 })
 	m.KeyDerived("SCRAM-SHA-512")
 	m.AtRisk()
+	m.Renewed("reauthenticate", "ok", time.Minute, time.Second, 7)
+	m.Renewed("reauthenticate", "too_soon", time.Minute, time.Second, 7)
+	m.ForcedClose("peer_closed")
 	m.NodeState("", "up")
 	m.StatusRead("ok")
 	want := []string{
 		"doorkeeper_brokers{state=up} 1",
 		"doorkeeper_client_legs_accepted_total 2",
 		"doorkeeper_connections_at_risk_total 1",
+		"doorkeeper_forced_closes_total{reason=peer_closed} 1",
 		"doorkeeper_panics_total 1",
+		"doorkeeper_renewal_duration_seconds 1",
+		"doorkeeper_renewal_left_seconds 1",
+		"doorkeeper_renewal_unanswered_requests 1",
+		"doorkeeper_renewals_total{kind=reauthenticate}{result=ok} 1",
+		"doorkeeper_renewals_total{kind=reauthenticate}{result=too_soon} 1",
 		"doorkeeper_scram_key_derivations_total{mechanism=SCRAM-SHA-512} 1",
 		"doorkeeper_session_ends_total{reason=client_closed} 1",
 		"doorkeeper_session_ends_total{reason=probe} 1",

@@ -14,6 +14,9 @@ type Request struct {
 	Wait time.Duration
 	// Answered is false for requests that have no answer: Produce with acks=0.
 	Answered bool
+
+	// own: a request of the connection's own, of which its users see nothing.
+	own bool
 }
 
 // longWait is what counts as Unbounded. It is far above every sensible wait, and no
@@ -31,8 +34,8 @@ const maxUnanswered = 1 << 16
 // A broker handles the requests of a connection one at a time. It judges the session
 // end when it reads a request, and it reads the next one when the last answer is
 // fully sent. So a request that is written now is read when all those before it have
-// been handled: no later than the moment at which the oldest of them became the
-// broker's business, plus the waits that they ask for.
+// been handled. The wait of each begins when it is read: when it was written, or when
+// the one before it was handled, whichever is later.
 type admission struct {
 	// ring holds a batch for each answer that is due: the request that gets it, and
 	// the acks=0 requests directly before it.
@@ -46,7 +49,7 @@ type admission struct {
 	requests  int           // all that are unanswered
 	unbounded int           // of them, those with an unbounded wait
 	wait      time.Duration // the sum of the others' waits
-	since     time.Time     // when the oldest became the broker's business
+	free      time.Time     // when the broker is done with all of them, if it takes as long as they ask for
 
 	last Request // the newest, for abandon
 }
@@ -56,6 +59,7 @@ type batch struct {
 	requests  int
 	unbounded int
 	wait      time.Duration
+	own       bool // the answer is the connection's own
 }
 
 // add counts a request; n is -1 to take it out again.
@@ -72,8 +76,8 @@ func (r Request) unbounded() bool { return r.Wait < 0 || r.Wait > longWait }
 
 // begin counts a request that is about to be written.
 func (a *admission) begin(r Request, now time.Time) {
-	if a.requests == 0 {
-		a.since = now
+	if a.free.Before(now) {
+		a.free = now // no wait begins before its request is written
 	}
 	a.silent.add(r, 1)
 	a.requests++
@@ -81,17 +85,22 @@ func (a *admission) begin(r Request, now time.Time) {
 		a.unbounded++
 	} else {
 		a.wait += r.Wait
+		a.free = a.free.Add(r.Wait)
 	}
 	if r.Answered {
 		if a.due == len(a.ring) {
 			a.grow()
 		}
+		a.silent.own = r.own
 		a.ring[(a.first+a.due)%len(a.ring)] = a.silent
 		a.due++
 		a.silent = batch{}
 	}
 	a.last = r
 }
+
+// ownNext tells whether the next answer is the connection's own.
+func (a *admission) ownNext() bool { return a.due > 0 && a.ring[a.first].own }
 
 // answered takes the oldest answer that is due off the books, with everything that
 // the broker must have handled before it.
@@ -102,7 +111,7 @@ func (a *admission) answered(now time.Time) {
 	a.requests -= b.requests
 	a.unbounded -= b.unbounded
 	a.wait -= b.wait
-	a.since = now
+	a.free = now.Add(a.wait)
 }
 
 // abandon takes the newest request off the books: it was begun and will never be
@@ -121,6 +130,7 @@ func (a *admission) abandon() {
 		a.unbounded--
 	} else {
 		a.wait -= a.last.Wait
+		a.free = a.free.Add(-a.last.Wait)
 	}
 }
 
@@ -136,7 +146,7 @@ func (a *admission) before(stop, now time.Time) bool {
 	case a.requests == 0:
 		return true
 	}
-	return a.since.Add(a.wait).Before(stop)
+	return a.free.Before(stop)
 }
 
 // grow doubles the ring.

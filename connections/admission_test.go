@@ -43,6 +43,7 @@ func TestWhatMayBeWrittenBehindWhat(t *testing.T) {
 		{"behind a request behind an answered join", []step{write(0, Unbounded), write(0, 0), answer(s)}, s, true},
 		{"behind a wait of a month", []step{write(0, 30*24*time.Hour)}, s, false},
 		{"behind a negative wait that is not Unbounded", []step{write(0, -7*s)}, s, false},
+		{"behind a fetch that was written long after acks=0 produces", []step{silent(0), write(50*s, 15*s)}, 51 * s, false},
 		{"behind acks=0 produces", []step{silent(0), silent(0)}, 59 * s, true},
 		{"behind a broker that is late with a fetch", []step{write(0, s)}, 30 * s, true},
 	}
@@ -63,21 +64,23 @@ func TestWhatMayBeWrittenBehindWhat(t *testing.T) {
 
 // model is admission done naively.
 type model struct {
-	open  []Request
-	since time.Time
+	open []written
+	last time.Time // when an answer came
+}
+
+type written struct {
+	Request
+	at time.Time
 }
 
 func (m *model) begin(r Request, now time.Time) {
-	if len(m.open) == 0 {
-		m.since = now
-	}
-	m.open = append(m.open, r)
+	m.open = append(m.open, written{r, now})
 }
 
 func (m *model) answered(now time.Time) {
 	for i, r := range m.open {
 		if r.Answered {
-			m.open, m.since = m.open[i+1:], now
+			m.open, m.last = m.open[i+1:], now
 			return
 		}
 	}
@@ -93,14 +96,17 @@ func (m *model) due() (n int) {
 }
 
 func (m *model) before(stop, now time.Time) bool {
-	sum := time.Duration(0)
+	free := m.last
 	for _, r := range m.open {
 		if r.unbounded() {
 			return false
 		}
-		sum += r.Wait
+		if free.Before(r.at) {
+			free = r.at
+		}
+		free = free.Add(r.Wait)
 	}
-	return now.Before(stop) && (len(m.open) == 0 || m.since.Add(sum).Before(stop))
+	return now.Before(stop) && (len(m.open) == 0 || free.Before(stop))
 }
 
 // FuzzAdmission runs any course of events on both.

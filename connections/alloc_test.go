@@ -3,6 +3,7 @@ package connections
 import (
 	"io"
 	"testing"
+	"time"
 )
 
 // plainEcho answers requests of rawRequest(3, …, n) with as little work and memory as
@@ -101,6 +102,37 @@ func TestHotPathAllocatesNothing(t *testing.T) {
 	})
 	if books != 0 {
 		t.Errorf("the bookkeeping of a request costs %v allocations", books)
+	}
+}
+
+// Nor does a connection that renews itself: not while nothing is newer, and not while a
+// newer credential waits for its time.
+func TestLookingForANewerCredentialAllocatesNothing(t *testing.T) {
+	l := newLab()
+	h := l.listen(t, script{})
+	s := &supply{}
+	s.publish("token-1", 1000*time.Hour)
+	s.latest = s.newest.Load()
+	c, err := NewDialer(l.config(nil)).OpenRenewing(t.Context(), h.target, sampleCredential(), ClientInfo{}, s)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = c.Close() }()
+	for _, newer := range []bool{false, true} {
+		if newer {
+			s.publish("token-2", 1000*time.Hour)
+		}
+		books := testing.AllocsPerRun(1000, func() {
+			_ = c.Begin(Request{Answered: true, Wait: time.Millisecond})
+			_ = c.End()
+			c.Answered()
+		})
+		if books != 0 {
+			t.Errorf("a newer one: %v; the bookkeeping of a request costs %v allocations", newer, books)
+		}
+		if c.State() != Open {
+			t.Errorf("%v", c.State())
+		}
 	}
 }
 

@@ -37,6 +37,39 @@ func sampleCredential() *Credential {
 // counter is the Observer of the tests.
 type counter struct {
 	derived, atRisk atomic.Int64
+	mu              sync.Mutex
+	renewed         map[string]int // by result
+	forced          map[string]int // by reason
+}
+
+func (c *counter) Renewed(_, result string, _, _ time.Duration, _ int) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.renewed == nil {
+		c.renewed = make(map[string]int)
+	}
+	c.renewed[result]++
+}
+
+func (c *counter) ForcedClose(reason string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.forced == nil {
+		c.forced = make(map[string]int)
+	}
+	c.forced[reason]++
+}
+
+func (c *counter) renewals(result string) int {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.renewed[result]
+}
+
+func (c *counter) closes(reason string) int {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.forced[reason]
 }
 
 func (c *counter) KeyDerived(string) { c.derived.Add(1) }

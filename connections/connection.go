@@ -23,32 +23,39 @@ const deliverPatience = 30 * time.Second
 // Finish), one the response side (NextAnswer, Read, Answered). Everything else may
 // be called by any.
 //
-// At risk, which is announced by State and by Observer.AtRisk, the connection ends
-// itself as soon as nothing is unanswered and no frame is half written: it
+// At risk, which is announced by State and by Observer.AtRisk, a connection that was
+// opened with Credentials begins a new session with the next request, before it: see
+// renew.go. One that has nothing to renew itself with, or whose broker refuses to,
+// ends itself as soon as nothing is unanswered and no frame is half written: it
 // half-closes towards the broker, and both sides return ErrSessionEnding. Until
 // Stop, a margin before the session end, it takes requests nevertheless; from then on
 // Begin waits for what is outstanding and returns ErrSessionEnding.
 type KafkaConnection struct {
-	target    Target
-	kind      Kind
-	mechanism Mechanism
-	stall     time.Duration
-	observer  Observer
+	target      Target
+	kind        Kind
+	mechanism   Mechanism
+	stall       time.Duration
+	observer    Observer
+	credentials Credentials // nil: the session is not renewed
 
 	// leg is set once by open, before anybody else knows of the connection.
 	leg *leg
 
 	// The request side's own.
-	inFrame       bool      // between Begin and End
-	writeDeadline time.Time // what the socket was told last
+	inFrame       bool          // between Begin and End
+	writeDeadline time.Time     // what the socket was told last
+	newerAt       time.Time     // when a newer credential is a reason to renew; zero: none is known
+	longest       time.Duration // that the requests under way have let the broker wait, in sum and where bounded
 
 	// The response side's own.
-	head   [answerHead]byte
-	unread int // bytes of the current answer
+	head       [answerHead]byte
+	unread     int // bytes of the current answer
+	beforeWait func()
 
 	mu      sync.Mutex
-	changed sync.Cond // on mu: something that Begin waits for
+	changed sync.Cond // on mu: something that a side waits for
 	state   State
+	renewal renewal
 	stop    time.Time // when nothing more may be written, zero for a session without an end
 	books   admission
 	writing bool     // inFrame, for the others
@@ -90,15 +97,17 @@ func (c *KafkaConnection) open(l *leg) error {
 	if err := c.moveLocked(loggedIn); err != nil {
 		return err
 	}
-	c.watchSessionLocked()
+	c.renewal.able = c.credentials != nil && l.lifetime > 0
+	c.watchSessionLocked(rand.Float64())
 	return nil
 }
 
 // watchSessionLocked plans for the end of the session that the leg has now.
-func (c *KafkaConnection) watchSessionLocked() {
+func (c *KafkaConnection) watchSessionLocked(jitter float64) {
 	c.stop = time.Time{}
+	c.renewal.jitter = jitter
 	if c.leg.lifetime > 0 {
-		begin, stop := riskTimes(c.leg.lifetime, rand.Float64())
+		begin, stop := moments{c.leg.lifetime, c.renewal.able, c.leg.took, c.longest, jitter}.times()
 		c.stop = c.leg.begin.Add(stop)
 		c.armLocked(c.leg.begin.Add(begin), c.onRisk)
 	}
@@ -110,8 +119,10 @@ func (c *KafkaConnection) moveLocked(e event) error {
 	return err
 }
 
-// armLocked has f called at the given time, in a goroutine of its own.
+// armLocked has f called at the given time, in a goroutine of its own, in place of
+// what was to be called before.
 func (c *KafkaConnection) armLocked(at time.Time, f func()) {
+	c.disarmLocked()
 	c.timers.Add(1)
 	c.timer = time.AfterFunc(time.Until(at), func() {
 		defer c.timers.Done()
@@ -133,14 +144,24 @@ func (c *KafkaConnection) onRisk() {
 		c.mu.Unlock()
 		return
 	}
-	_ = c.moveLocked(riskBegun)
-	c.observer.AtRisk() // does not block; and is told before the end that may follow at once
-	c.armLocked(c.stop, c.onStop)
+	c.riskLocked()
 	quiet := c.endIfQuietLocked()
 	c.mu.Unlock()
 
 	if quiet {
 		c.halfClose()
+	}
+}
+
+// riskLocked makes an Open connection one at risk.
+func (c *KafkaConnection) riskLocked() {
+	_ = c.moveLocked(riskBegun)
+	c.observer.AtRisk() // does not block; and is told before the end that may follow at once
+	if c.renewal.able {
+		// The next request renews, whenever it comes; so does one that waits already.
+		c.armLocked(c.renewal.notBefore, c.wake)
+	} else {
+		c.armLocked(c.stop, c.onStop)
 	}
 }
 
@@ -161,7 +182,7 @@ func (c *KafkaConnection) onStop() {
 // without an answer no longer count: the half-close is what has them delivered, and
 // the broker's own close is their answer.
 func (c *KafkaConnection) endIfQuietLocked() bool {
-	if c.state != AtRiskOfAuthTokenExpiry || c.writing || c.books.due > 0 {
+	if c.state != AtRiskOfAuthTokenExpiry || c.renewal.able || c.writing || c.books.due > 0 {
 		return false
 	}
 	if c.books.requests > 0 && time.Now().Before(c.stop) {
@@ -169,6 +190,9 @@ func (c *KafkaConnection) endIfQuietLocked() bool {
 	}
 	_ = c.moveLocked(drainBegun)
 	c.drain = sessionEnding
+	if c.credentials != nil {
+		c.observer.ForcedClose("session_end")
+	}
 	c.disarmLocked()
 	c.changed.Broadcast()
 	return true
@@ -230,8 +254,12 @@ func (c *KafkaConnection) Finish() error {
 func (c *KafkaConnection) fail(err error, dead bool) error {
 	c.mu.Lock()
 	if c.state != Closed {
+		phase := PhaseRelay
+		if c.state == Reauthenticating && c.books.ownNext() {
+			phase = c.renewal.phase // it is the renewal that failed, not what is in front of it
+		}
 		_ = c.moveLocked(ended)
-		c.err = c.target.fault(PhaseRelay, err, nil)
+		c.err = c.target.fault(phase, err, nil)
 		c.disarmLocked()
 		c.changed.Broadcast()
 	}
@@ -334,7 +362,10 @@ func (c *KafkaConnection) Kind() Kind { return c.kind }
 // BeforeWait has f called, on the response side, each time that it is about to wait
 // for the broker: the moment to flush what was made of earlier answers. It must be
 // set before the first NextAnswer.
-func (c *KafkaConnection) BeforeWait(f func()) { c.leg.stream.BeforeWait(f) }
+func (c *KafkaConnection) BeforeWait(f func()) {
+	c.beforeWait = f
+	c.leg.stream.BeforeWait(f)
+}
 
 // Format implements fmt.Formatter: every verb shows the broker and the state, nothing
 // else.

@@ -89,14 +89,22 @@ type ClientInfo struct {
 type Observer interface {
 	// KeyDerived: a key was really derived from a password, which costs 1 to 7 ms.
 	KeyDerived(mechanism string)
-	// AtRisk: a connection came near its session end. Once for each.
+	// AtRisk: a connection came near its session end, or a newer credential is there.
+	// Once for each session, of which a leg has one more after every renewal.
 	AtRisk()
+	// Renewed: an attempt to renew a session has ended; see Renewal for what it says.
+	Renewed(kind, result string, left, took time.Duration, unanswered int)
+	// ForcedClose: a connection had to end since its session could not be renewed. The
+	// reason is a Fault, or "session_end" where there is nothing to renew it with.
+	ForcedClose(reason string)
 }
 
 type noObserver struct{}
 
-func (noObserver) KeyDerived(string) {}
-func (noObserver) AtRisk()           {}
+func (noObserver) KeyDerived(string)                                         {}
+func (noObserver) AtRisk()                                                   {}
+func (noObserver) ForcedClose(string)                                        {}
+func (noObserver) Renewed(string, string, time.Duration, time.Duration, int) {}
 
 // Config is what all connections of a Dialer share.
 type Config struct {
@@ -169,11 +177,22 @@ func NewDialer(cfg Config) *Dialer {
 // leaves nothing behind.
 //
 // A ScramOverMtls connection needs a credential; without one, Open panics.
-func (d *Dialer) Open(ctx context.Context, target Target, kind Kind, credential *Credential, client ClientInfo) (_ *KafkaConnection, err error) {
+func (d *Dialer) Open(ctx context.Context, target Target, kind Kind, credential *Credential, client ClientInfo) (*KafkaConnection, error) {
+	return d.open(ctx, target, kind, credential, client, nil)
+}
+
+// OpenRenewing is Open of a ScramOverMtls connection whose sessions renew themselves
+// with what credentials gives, by re-authentication on the same leg (KIP-368).
+func (d *Dialer) OpenRenewing(ctx context.Context, target Target, credential *Credential, client ClientInfo, credentials Credentials) (*KafkaConnection, error) {
+	return d.open(ctx, target, ScramOverMtls, credential, client, credentials)
+}
+
+func (d *Dialer) open(ctx context.Context, target Target, kind Kind, credential *Credential, client ClientInfo, credentials Credentials) (_ *KafkaConnection, err error) {
 	if kind == ScramOverMtls && credential == nil {
 		panic("connections: Open of a ScramOverMtls connection without a credential")
 	}
 	c := newConnection(target, kind, &d.cfg)
+	c.credentials = credentials
 	if err := c.begin(); err != nil {
 		return nil, err
 	}

@@ -11,14 +11,20 @@
 //   - scram.go:      the client's side of the SCRAM conversation
 //   - message.go:    the server's SCRAM messages, parsed strictly
 //   - state.go:      the states of a connection and the one function that moves them
-//   - risk.go:       session lifetime → when the connection is at risk, when it stops
+//   - risk.go:       session lifetime → when the connection is at risk, when it stops;
+//     how long a newer credential waits
 //   - admission.go:  what is unanswered, and what may be written behind it
 //   - connection.go: KafkaConnection: how it begins and ends
 //   - relay.go:      its request side and its response side
 //   - request.go:    requests of the gateway's own
-//   - reauth.go:     a new session on the same leg
+//   - renew.go:      a new session on the same leg, while requests are under way;
+//     own.go is how its requests travel among those
+//   - reauth.go:     the same by hand, on an idle connection
 //   - probe.go:      what a listener is, without a login
 //   - errors.go:     phase, fault, whether a retry makes sense, the cure
+//
+// Whoever opens a connection with Credentials has its sessions renewed by
+// re-authentication; there is no other renewal yet.
 //
 // It knows no tokens' life cycle, no clients, no policy and no metrics library. It
 // never sends a request twice, never sends a proof to a peer whose certificate,
@@ -28,7 +34,9 @@
 // # Goroutines
 //
 // A KafkaConnection has none of its own. It is used by two: one for requests
-// (Begin, Write, End, Flush, Finish), one for answers (NextAnswer, Read, Answered).
+// (Begin, Write, End, Flush, Finish), one for answers (NextAnswer, Read, Answered). Both
+// take part in a renewal: the request side drives it within Begin, the response side
+// hands it its answers within NextAnswer, and waits for its judgement of each.
 // While nobody needs it, the moment of risk is held by a timer, whose function runs
 // in a goroutine that ends by itself; Close waits for it.
 //
@@ -36,7 +44,8 @@
 //
 // KafkaConnection.mu guards its state, its bookkeeping and its timer. It is never
 // held over anything that may wait: no reads, writes, flushes or closes, no
-// observers, no other lock. Whoever decides under it that the connection ends does
+// observers that might, no other lock. (A read deadline is set under it, which waits for
+// nothing.) Whoever decides under it that the connection ends does
 // the input and output afterwards, without it; the state alone keeps everybody else
 // from writing by then. Dialer.slots has a mutex of its own, for map access only.
 package connections

@@ -10,8 +10,8 @@ import (
 	"strings"
 )
 
-// ErrSessionEnding is what Begin and NextAnswer return once a connection at risk has
-// ended itself. Every request with an answer was answered, and what had none
+// ErrSessionEnding is what Begin and NextAnswer return once a connection at risk that
+// could not be renewed has ended itself. Every request with an answer was answered, and what had none
 // (acks=0) was delivered as far as a closed connection can tell. It is no fault: the
 // owner closes the connection, and whoever it served opens another.
 var ErrSessionEnding = errors.New("connections: session end is near, and nothing is unanswered")
@@ -94,6 +94,9 @@ const (
 	// TooSoon: a re-authentication within a second of the one before. The connection
 	// goes on with the session that it has. Again.
 	TooSoon
+	// NoCredential: a session had to be renewed, and no credential that the broker is
+	// known to have came in time. Again.
+	NoCredential
 	// Unsupported: the broker lacks an API or a version that is needed.
 	Unsupported
 	// Hostile: the peer breaks the protocol: what it says cannot come from Kafka, or
@@ -136,6 +139,8 @@ func (f Fault) String() string {
 		return "credential_expired"
 	case TooSoon:
 		return "too_soon"
+	case NoCredential:
+		return "no_credential"
 	case Unsupported:
 		return "unsupported"
 	case Hostile:
@@ -148,7 +153,7 @@ func (f Fault) String() string {
 // anything. Credentials count, since the next call may bring another one.
 func (f Fault) retry() bool {
 	switch f {
-	case Unreachable, Timeout, Canceled, PeerClosed, CredentialRefused, CredentialExpired, TooSoon:
+	case Unreachable, Timeout, Canceled, PeerClosed, CredentialRefused, CredentialExpired, TooSoon, NoCredential:
 		return true
 	}
 	return false

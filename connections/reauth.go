@@ -3,6 +3,7 @@ package connections
 import (
 	"context"
 	"errors"
+	"math/rand/v2"
 )
 
 // Reauthenticate begins a new session on the same leg (KIP-368): the login's
@@ -39,7 +40,7 @@ func (c *KafkaConnection) Reauthenticate(ctx context.Context, credential *Creden
 		return c.closedLocked()
 	}
 	c.leg.begin, c.leg.lifetime = begin, lifetime
-	c.watchSessionLocked()
+	c.watchSessionLocked(rand.Float64())
 	return nil
 }
 

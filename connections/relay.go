@@ -20,13 +20,20 @@ type Answer struct {
 // Begin announces a request and waits until it may be written. On a connection with
 // a session end that is when all requests before it are sure to have been handled by
 // then; behind one with an unbounded wait, when that is answered. Before it waits, it
-// flushes. The wait ends with ErrSessionEnding when the connection has ended itself,
-// and with an *Error when it failed, was closed or aborted.
+// flushes. Where the session is to be renewed, Begin does that first: it waits for
+// all that is unanswered, then for the broker, which has 30 s for each of three
+// answers, and for Credentials. The wait ends with ErrSessionEnding when the
+// connection has ended itself, and with an *Error when it failed, was closed or
+// aborted, or when the broker refused the renewal: then Phase is PhaseMechanism or
+// PhaseAuthenticate.
 //
 // After a nil error the whole frame, length included, has to be written, then End
 // called.
 func (c *KafkaConnection) Begin(r Request) error {
 	flushed := false
+	if c.credentials != nil && c.credentials.Newer() {
+		c.noteNewer()
+	}
 	c.mu.Lock()
 	for {
 		if err := c.refusalLocked(); err != nil {
@@ -38,6 +45,14 @@ func (c *KafkaConnection) Begin(r Request) error {
 			panic("connections: Begin inside a frame")
 		}
 		now := time.Now()
+		if c.renewLocked(now) {
+			c.mu.Unlock()
+			if err := c.renew(); err != nil {
+				return err
+			}
+			c.mu.Lock()
+			continue
+		}
 		if c.books.room() && (c.stop.IsZero() || c.books.before(c.stop, now)) {
 			c.books.begin(r, now)
 			break
@@ -56,6 +71,13 @@ func (c *KafkaConnection) Begin(r Request) error {
 		c.changed.Wait()
 	}
 	c.writing = true
+	if c.books.wait > c.longest && c.renewal.able {
+		c.longest = c.books.wait
+		if c.state == Open { // the moment of risk moves ahead
+			c.disarmLocked()
+			c.watchSessionLocked(c.renewal.jitter)
+		}
+	}
 	c.mu.Unlock()
 	c.inFrame = true
 	return nil
@@ -140,31 +162,48 @@ func (c *KafkaConnection) NextAnswer() (Answer, error) {
 	if c.unread > 0 {
 		panic(fmt.Sprintf("connections: NextAnswer with %d bytes of the last one unread", c.unread))
 	}
-	if c.endedQuietly() {
-		return Answer{}, ErrSessionEnding
+	for {
+		c.mu.Lock()
+		ended := c.endedQuietlyLocked()
+		c.boundOwnLocked()
+		c.mu.Unlock()
+		if ended {
+			return Answer{}, ErrSessionEnding
+		}
+		if err := c.leg.stream.ReadFull(c.head[:]); err != nil {
+			return Answer{}, c.lastAnswer(err)
+		}
+		length := int32(binary.BigEndian.Uint32(c.head[:]))       //nolint:gosec // G115: the protocol's length is signed
+		correlation := int32(binary.BigEndian.Uint32(c.head[4:])) //nolint:gosec // G115: signed in the protocol
+		if length < 4 {
+			return Answer{}, c.fail(hostile("an answer of %d bytes", length), true)
+		}
+		c.mu.Lock()
+		asked, own := c.books.due > 0, c.books.ownNext()
+		c.mu.Unlock()
+		switch {
+		case !asked:
+			return Answer{}, c.fail(hostile("an answer that nobody asked for"), true)
+		case own:
+			if err := c.takeOwn(length, correlation); err != nil {
+				return Answer{}, err
+			}
+			c.awaitJudgement()
+		default:
+			c.unread = int(length) - 4
+			return Answer{Size: c.unread, CorrelationID: correlation}, nil
+		}
 	}
-	if err := c.leg.stream.ReadFull(c.head[:]); err != nil {
-		return Answer{}, c.lastAnswer(err)
-	}
-	length := int32(binary.BigEndian.Uint32(c.head[:]))       //nolint:gosec // G115: the protocol's length is signed
-	correlation := int32(binary.BigEndian.Uint32(c.head[4:])) //nolint:gosec // G115: signed in the protocol
-	if length < 4 {
-		return Answer{}, c.fail(hostile("an answer of %d bytes", length), true)
-	}
-	c.mu.Lock()
-	asked := c.books.due > 0
-	c.mu.Unlock()
-	if !asked {
-		return Answer{}, c.fail(hostile("an answer that nobody asked for"), true)
-	}
-	c.unread = int(length) - 4
-	return Answer{Size: c.unread, CorrelationID: correlation}, nil
 }
 
 // endedQuietly tells whether the connection ended itself with nothing outstanding.
 func (c *KafkaConnection) endedQuietly() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	return c.endedQuietlyLocked()
+}
+
+func (c *KafkaConnection) endedQuietlyLocked() bool {
 	return c.drain == sessionEnding && c.books.requests == 0
 }
 

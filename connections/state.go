@@ -13,8 +13,9 @@ const (
 	Connecting
 	// Open: requests are taken.
 	Open
-	// AtRiskOfAuthTokenExpiry: the session end is near. Requests are still taken, but
-	// the connection waits for a quiet moment.
+	// AtRiskOfAuthTokenExpiry: the session end is near, or a newer credential is due. The
+	// next request renews the session first; where that cannot be, requests are still
+	// taken, but the connection waits for a quiet moment to end.
 	AtRiskOfAuthTokenExpiry
 	// Reauthenticating: on the same leg (KIP-368); no requests go out.
 	Reauthenticating
@@ -60,7 +61,7 @@ type event uint8
 const (
 	dialBegun       event = iota // Open was called
 	loggedIn                     // the leg takes requests
-	riskBegun                    // the session end is near
+	riskBegun                    // the session end is near, or a newer credential is due
 	reauthBegun                  // SaslHandshake was written behind what is in flight
 	reauthenticated              // the broker's final answer is verified
 	reauthPostponed              // error 34: it came too soon after the last; the leg lives

@@ -43,6 +43,9 @@ type broker struct {
 	tls      *tls.Config
 	issuer   *issuer
 	lifetime time.Duration // of every session
+	// again, if set, plays one step of a re-authentication (0: SaslHandshake, 1 and 2:
+	// SaslAuthenticate) and tells whether it did; false ends the connection.
+	again func(step int, conn net.Conn, a asked) (did, goOn bool)
 	// answer gives the frame's bytes behind the correlation id, or nil for none.
 	answer func(a asked) []byte
 	// raw, if set, has the connection to itself after the login.
@@ -51,6 +54,8 @@ type broker struct {
 	mu       sync.Mutex
 	requests []asked // behind the logins
 	logins   int
+	renewals int
+	names    []string // of the tokens that logged in or renewed
 	conns    map[net.Conn]struct{}
 	wg       sync.WaitGroup
 }
@@ -62,6 +67,7 @@ type issuer struct {
 	creates map[string]int    // by owner
 	fail    error
 	hang    bool
+	life    time.Duration // of tokens; 0: an hour
 }
 
 func (i *issuer) Create(ctx context.Context, c tokens.Creation) (tokens.Issued, error) {
@@ -84,9 +90,12 @@ func (i *issuer) Create(ctx context.Context, c tokens.Creation) (tokens.Issued, 
 	id := fmt.Sprintf("token-%d-of-%s", i.creates[owner], owner)
 	hmac := []byte("hmac of " + id)
 	i.secrets[id] = base64.StdEncoding.EncodeToString(hmac)
-	now := time.Now()
+	now, life := time.Now(), time.Hour
+	if i.life > 0 {
+		life = i.life
+	}
 	return tokens.Issued{ID: id, OwnerType: "User", Owner: owner, Requester: "gateway", Renewers: c.Renewers,
-		HMAC: secret.New(string(hmac)), Issue: now, Expiry: now.Add(time.Hour)}, nil
+		HMAC: secret.New(string(hmac)), Issue: now, Expiry: now.Add(life)}, nil
 }
 
 func (i *issuer) Known(context.Context, int32, string, string) (bool, error) { return true, nil }
@@ -173,6 +182,12 @@ func (b *broker) serve(conn net.Conn) {
 		a, err := readAsked(conn)
 		if err != nil {
 			return
+		}
+		if a.key == 17 {
+			if !b.renew(conn, a) {
+				return
+			}
+			continue
 		}
 		b.mu.Lock()
 		b.requests = append(b.requests, a)
@@ -261,12 +276,59 @@ func (b *broker) sensible(a asked) []byte {
 
 // login plays the broker's part of ApiVersions, SaslHandshake and SCRAM.
 func (b *broker) login(conn net.Conn) bool {
+	return b.authenticate(conn, b.conversation(), func(int, asked) (bool, bool) { return false, true })
+}
+
+// renew plays its part of a re-authentication, whose SaslHandshake it has read: nothing
+// else may come before that is over.
+func (b *broker) renew(conn net.Conn, handshake asked) bool {
+	b.mu.Lock()
+	again := b.again
+	b.mu.Unlock()
+	step := -1
+	odd := func(a asked) (bool, bool) {
+		step++
+		if again == nil {
+			return false, true
+		}
+		return again(step, conn, a)
+	}
+	if did, goOn := odd(handshake); did && !goOn {
+		return false
+	} else if !did {
+		r := kmsg.NewPtrSASLHandshakeResponse()
+		r.SupportedMechanisms = []string{"SCRAM-SHA-256", "SCRAM-SHA-512"}
+		if writeAnswer(conn, handshake.correlation, response(handshake, r)) != nil {
+			return false
+		}
+	}
+	ok := b.authenticate(conn, b.conversation(), func(_ int, a asked) (bool, bool) {
+		if a.key != 36 {
+			b.mu.Lock()
+			b.requests = append(b.requests, asked{key: -1}) // a test looks for it
+			b.mu.Unlock()
+			return true, false
+		}
+		return odd(a)
+	})
+	if ok {
+		b.mu.Lock()
+		b.renewals++
+		b.mu.Unlock()
+	}
+	return ok
+}
+
+func (b *broker) conversation() *scram.ServerConversation {
 	var generator scram.HashGeneratorFcn = func() hash.Hash { return sha512.New() }
 	server, err := generator.NewServer(func(id string) (scram.StoredCredentials, error) {
 		password, ok := b.issuer.password(id)
 		if !ok {
 			return scram.StoredCredentials{}, errors.New("no such token")
 		}
+		b.mu.Lock()
+		b.names = append(b.names, id)
+		b.mu.Unlock()
 		client, err := generator.NewClientUnprepped(id, password, "")
 		if err != nil {
 			return scram.StoredCredentials{}, err
@@ -274,13 +336,23 @@ func (b *broker) login(conn net.Conn) bool {
 		return client.GetStoredCredentialsWithError(scram.KeyFactors{Salt: "salt of node 1", Iters: 4096})
 	})
 	if err != nil {
-		return false
+		panic(err)
 	}
-	conversation := server.NewConversation()
-	for {
+	return server.NewConversation()
+}
+
+// authenticate has the talk; odd may take a request out of its hands.
+func (b *broker) authenticate(conn net.Conn, conversation *scram.ServerConversation, odd func(n int, a asked) (did, goOn bool)) bool {
+	for n := 0; ; n++ {
 		a, err := readAsked(conn)
 		if err != nil {
 			return false
+		}
+		if did, goOn := odd(n, a); did {
+			if !goOn {
+				return false
+			}
+			continue
 		}
 		r := kmsg.ResponseForKey(a.key)
 		switch r := r.(type) {

@@ -206,8 +206,11 @@ func (s *session) attempt(ctx context.Context, node nodestatus.Node, client conn
 	if err := s.g.cfg.Tokens.Await(ctx, token, node.ID); err != nil {
 		return nil, token, err
 	}
-	conn, err := s.g.cfg.Dialer.Open(ctx, connections.Target{Node: node.ID, Host: node.Host, Port: node.Port},
-		connections.ScramOverMtls, Credential(token), client)
+	conn, err := s.g.cfg.Dialer.OpenRenewing(ctx, connections.Target{Node: node.ID, Host: node.Host, Port: node.Port},
+		Credential(token), client, &successors{s: s, node: node.ID, latest: token})
+	if err == nil {
+		token.Accepted(node.ID)
+	}
 	return conn, token, err
 }
 

@@ -17,6 +17,7 @@
 //	             one line for every API key; policy_request.go what a request's body says;
 //	             policy_features.go what finalized features need of the table
 //	connect.go   the broker leg: lease, token on that broker, login
+//	renew.go     what the broker leg renews its session with, and the line about it
 //	inflight.go  the queue that pairs answers with requests
 //	answers.go   the answer loop: match, stream or hold, deliver; answers_trail.go the
 //	             answers with addresses behind their records

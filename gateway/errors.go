@@ -13,7 +13,7 @@ type Reason string
 const (
 	ReasonClientClosed  Reason = "client_closed"       // the client said goodbye, or went away with nothing unanswered
 	ReasonShutdown      Reason = "shutdown"            // the gateway stops
-	ReasonSessionEnding Reason = "session_ending"      // the broker leg's authentication is about to end (KIP-368)
+	ReasonSessionEnding Reason = "session_ending"      // the broker leg's authentication is about to end (KIP-368), and could not be renewed
 	ReasonCertificate   Reason = "certificate_expired" // the client certificate's, or its issuer's, time is over
 
 	ReasonNotReady       Reason = "not_ready"           // the gateway does not know its own principal yet
@@ -33,6 +33,7 @@ const (
 	ReasonTokens        Reason = "no_token"        // the owner's delegation token cannot be had
 	ReasonUnreachable   Reason = "broker_unusable" // no login on the broker came about
 	ReasonUnknownNode   Reason = "unknown_node"    // no such broker in the cluster
+	ReasonRenewal       Reason = "renewal_failed"  // the broker refused or broke a re-authentication of its leg
 	ReasonBrokerLost    Reason = "broker_lost"     // the broker closed, or the connection to it broke
 	ReasonBrokerFault   Reason = "broker_protocol" // the broker sent what the protocol does not allow
 	ReasonAnswerSize    Reason = "answer_too_large"

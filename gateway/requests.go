@@ -253,6 +253,8 @@ func (s *session) brokerError(err error) *Error {
 	switch {
 	case errors.Is(err, connections.ErrSessionEnding):
 		return ending(ReasonSessionEnding, SideBroker, nil)
+	case errors.As(err, &e) && (e.Phase == connections.PhaseMechanism || e.Phase == connections.PhaseAuthenticate):
+		return ending(ReasonRenewal, SideBroker, err)
 	case errors.Is(err, io.EOF):
 		return endingf(ReasonBrokerLost, SideBroker, "node %d closed the connection", s.node)
 	case errors.As(err, &e) && e.Fault == connections.Hostile:

@@ -221,7 +221,7 @@ func noFaults(ctx context.Context, t *testing.T, g *harness.Gateway) {
 	m := metricsNow(ctx, t, g)
 	faults := m.Sum("doorkeeper_panics_total")
 	for _, reason := range []string{
-		"panic", "broker_lost", "broker_protocol", "answer_too_large", "bad_request", "refused_api", "client_stalled", "unknown_node",
+		"panic", "broker_lost", "broker_protocol", "answer_too_large", "bad_request", "refused_api", "client_stalled", "unknown_node", "renewal_failed",
 	} {
 		faults += m.Sum("doorkeeper_session_ends_total", `reason="`+reason+`"`)
 	}

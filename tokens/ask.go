@@ -23,7 +23,7 @@ func (s *Source) question(t *Token, node int32) *question {
 	}
 	q := &question{asked: make(chan struct{}), done: make(chan struct{})}
 	if t.ready.asking == nil {
-		t.ready.known, t.ready.asking = make(map[int32]struct{}), make(map[int32]*question)
+		t.ready.known, t.ready.asking = make(map[int32]time.Time), make(map[int32]*question)
 	}
 	s.mu.Lock()
 	begun := s.spawnLocked(func(ctx context.Context) { s.ask(ctx, t, node, q) })
@@ -43,11 +43,15 @@ func (s *Source) ask(ctx context.Context, t *Token, node int32, q *question) {
 	bounded, cancel := context.WithTimeout(ctx, askBound)
 	defer cancel()
 	var failure *Error
+	var since time.Time
 	watched := !t.made.IsZero() && time.Since(t.made) <= freshly
 	for n := 1; ; n++ {
 		known, err := s.askOnce(bounded, t, node)
 		if known {
-			failure = nil
+			failure, since = nil, time.Now()
+			if n == 1 && time.Since(t.Asked) > longKnown {
+				since = t.Asked
+			}
 			break
 		}
 		if err != nil && bounded.Err() != nil && failure != nil {
@@ -74,7 +78,7 @@ func (s *Source) ask(ctx context.Context, t *Token, node int32, q *question) {
 	t.ready.mu.Lock()
 	q.err = failure
 	if failure == nil {
-		t.ready.known[node] = struct{}{}
+		t.ready.known[node] = since
 		delete(t.ready.asking, node)
 	} else {
 		q.until = time.Now().Add(askAgain)

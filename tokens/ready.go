@@ -25,6 +25,9 @@ const (
 	// freshly: a question begun so soon after the creation, or answered with no,
 	// tells how long the broker took to learn of the token.
 	freshly = 250 * time.Millisecond
+	// longKnown is the age of a token that a broker is taken to have known for long if
+	// it knows it when it is first asked.
+	longKnown = 10 * time.Second
 	// asksPerNode bounds the questions to one broker under way at a time.
 	asksPerNode = 16
 	// anyGrace is how long AwaitAny waits, once one broker knows the token, for
@@ -35,7 +38,7 @@ const (
 // readiness is which brokers know a token, and which are being asked.
 type readiness struct {
 	mu     sync.Mutex
-	known  map[int32]struct{}
+	known  map[int32]time.Time // since when
 	asking map[int32]*question
 }
 
@@ -69,6 +72,29 @@ func (s *Source) Await(ctx context.Context, t *Token, node int32) error {
 		return nil
 	case <-ctx.Done():
 		return &Error{Phase: PhaseReady, Reason: ReasonTimeout, Owner: t.Owner, Node: node, Retry: true, Err: ctx.Err()}
+	}
+}
+
+// Ask begins, if that is needed, what Await waits for. It never blocks.
+func (s *Source) Ask(t *Token, node int32) { s.question(t, node) }
+
+// KnownSince is the moment from which on broker node is known to have t, as Await found
+// it; false: it is not. A broker shows a token a moment before it accepts it: where a
+// refusal cannot be made good by another attempt, that moment has to pass first.
+func (t *Token) KnownSince(node int32) (time.Time, bool) {
+	t.ready.mu.Lock()
+	defer t.ready.mu.Unlock()
+	since, known := t.ready.known[node]
+	return since, known
+}
+
+// Accepted says that broker node, which Await knew to have t, has taken a login with it:
+// that moment has passed.
+func (t *Token) Accepted(node int32) {
+	t.ready.mu.Lock()
+	defer t.ready.mu.Unlock()
+	if _, known := t.ready.known[node]; known {
+		t.ready.known[node] = t.Asked
 	}
 }
 

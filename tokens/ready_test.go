@@ -220,3 +220,42 @@ func TestQuestionsToOneBrokerAreBounded(t *testing.T) {
 		}
 	})
 }
+
+// A broker that knows a token when it is first asked, long after that was made, has known
+// it for long; else the moment at which it was found to know it counts.
+func TestKnownSince(t *testing.T) {
+	withBed(t, func(k *fakeKafka, _ *Config) { k.lag[2] = 3 * time.Second }, func(b *bed) {
+		l := b.acquire("alice")
+		defer l.Release()
+		tok, made := l.Token(), time.Now()
+		if _, known := tok.KnownSince(2); known {
+			b.Error("known before anybody asked")
+		}
+		b.source.Ask(tok, 2)
+		b.sleep(time.Second)
+		if _, known := tok.KnownSince(2); known {
+			b.Error("known before the broker knows it")
+		}
+		b.sleep(3 * time.Second)
+		if since, known := tok.KnownSince(2); !known || since.Sub(made) < 2900*time.Millisecond || since.Sub(made) > 3700*time.Millisecond {
+			b.Errorf("known: %v, after %v", known, since.Sub(made))
+		}
+		tok.Accepted(1) // nobody has asked it
+		tok.Accepted(2)
+		if _, known := tok.KnownSince(1); known {
+			b.Error("known since it was accepted")
+		}
+		if since, known := tok.KnownSince(2); !known || since.After(made) {
+			b.Errorf("accepted, known: %v, after %v", known, since.Sub(made))
+		}
+		b.sleep(longKnown)
+		b.source.Ask(tok, 3)
+		b.sleep(time.Second)
+		if since, known := tok.KnownSince(3); !known || since.After(made) {
+			b.Errorf("known: %v, after %v", known, since.Sub(made))
+		}
+		if n := b.kafka.askedOf(3); n != 1 {
+			b.Errorf("asked %d times", n)
+		}
+	})
+}

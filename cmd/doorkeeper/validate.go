@@ -37,8 +37,8 @@ func validateLater(c *Config, r *report) {
 	if len(c.Listen.TLS.CRL) > 0 {
 		r.addOnce("listen.tls.crl", text+"write [] or leave it out")
 	}
-	if c.Connections.Renewal != renewalAuto {
-		r.addOnce("connections.renewal", text+"write auto or leave it out")
+	if c.Connections.Renewal == renewalSwap {
+		r.addOnce("connections.renewal", "swap is not supported yet; write auto or reauthenticate, or leave it out")
 	}
 }
 

@@ -1,0 +1,112 @@
+package connections
+
+import (
+	"bytes"
+	"errors"
+	"io"
+	"time"
+)
+
+// This file is the way of an own request in the midst of its user's: written by the
+// request side, answered to the response side, which hands the answer back.
+
+// ownPatience bounds the wait for each answer to an own request, from the moment on at
+// which nothing else is in front of it. It covers the time for which a broker leaves a
+// throttled connection alone.
+const ownPatience = 30 * time.Second
+
+// ownAnswer is the answer that an own request waits for.
+type ownAnswer struct {
+	correlationID, limit int32
+	body                 []byte
+	came                 bool
+}
+
+// carry sends an own request and waits for its answer. Its errors are the
+// connection's end.
+func (c *KafkaConnection) carry(frame []byte, correlationID, limit int32) ([]byte, error) {
+	c.mu.Lock()
+	if c.state != Reauthenticating {
+		defer c.mu.Unlock()
+		return nil, c.closedLocked()
+	}
+	c.renewal.own = ownAnswer{correlationID: correlationID, limit: limit}
+	c.books.begin(Request{Answered: true, own: true}, time.Now())
+	c.changed.Broadcast()
+	c.mu.Unlock()
+
+	c.extendWriteDeadline()
+	_, err := c.leg.stream.Write(frame)
+	if err == nil {
+		err = c.leg.stream.Flush()
+	}
+	if err != nil {
+		return nil, c.fail(err, true)
+	}
+
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.boundOwnLocked()
+	for !c.renewal.own.came {
+		if c.state != Reauthenticating {
+			return nil, c.closedLocked()
+		}
+		c.changed.Wait()
+	}
+	return c.renewal.own.body, nil
+}
+
+// boundOwnLocked bounds the wait for an own answer, once nothing else is in front of
+// it. Whoever is about to wait for it calls this, so that the time in which a slow
+// client keeps the response side from reading does not count.
+func (c *KafkaConnection) boundOwnLocked() {
+	if c.books.ownNext() && c.state == Reauthenticating {
+		_ = c.leg.stream.SetReadDeadline(time.Now().Add(ownPatience))
+	}
+}
+
+// awaitJudgement keeps the response side from reading on while the request side acts on
+// an own answer: a broker that refuses closes behind its answer, and the refusal is the
+// cause, not the close.
+func (c *KafkaConnection) awaitJudgement() {
+	waited := false
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for c.state == Reauthenticating && c.renewal.own.came {
+		if !waited && c.beforeWait != nil {
+			waited = true
+			c.mu.Unlock()
+			c.beforeWait()
+			c.mu.Lock()
+			continue
+		}
+		c.changed.Wait()
+	}
+}
+
+// takeOwn reads an answer to an own request and hands it to the request side.
+func (c *KafkaConnection) takeOwn(length, correlationID int32) error {
+	c.mu.Lock()
+	own := c.renewal.own
+	c.mu.Unlock()
+	switch {
+	case length > own.limit:
+		return c.fail(hostile("an answer of %d bytes (%q): 4 to %d are taken here", length, c.head[:4], own.limit), true)
+	case correlationID != own.correlationID:
+		return c.fail(hostile("correlation id %d where %d is due", correlationID, own.correlationID), true)
+	}
+	var body bytes.Buffer // grows with the bytes that come
+	if _, err := io.CopyN(&body, readOnly{c.leg.stream}, int64(length)-4); err != nil {
+		if errors.Is(err, io.EOF) {
+			err = io.ErrUnexpectedEOF
+		}
+		return c.fail(err, true)
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	_ = c.leg.stream.SetReadDeadline(time.Time{})
+	c.books.answered(time.Now())
+	c.renewal.own.body, c.renewal.own.came = body.Bytes(), true
+	c.changed.Broadcast()
+	return nil
+}

@@ -1,0 +1,120 @@
+package gateway
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"go.uber.org/zap"
+
+	"doorkeeper/connections"
+	"doorkeeper/tokens"
+)
+
+const (
+	// renewWithin bounds the wait for a token that a session needs now: its requests
+	// wait meanwhile, as the first one does for the login.
+	renewWithin = connectWithin
+	// askWithin bounds the question whether the broker knows a token that a session
+	// would rather have but can do without for a while.
+	askWithin = 100 * time.Millisecond
+	// settled is how long a broker must have known a token before a session may be
+	// renewed with it: it shows a token a moment before it accepts it, and a refusal
+	// would end the session.
+	settled = time.Second
+	// lookAgain is the pause between two looks at the owner's newest token.
+	lookAgain = 100 * time.Millisecond
+)
+
+// successors is what a session's broker leg renews itself with: its owner's newest
+// token, as connections.Credentials. The request goroutine alone uses it.
+type successors struct {
+	s      *session
+	node   int32
+	latest *tokens.Token // that the leg logged in with, or that was taken since
+}
+
+// Newer implements connections.Credentials: one atomic load.
+func (n *successors) Newer() bool { return n.s.lease.Token() != n.latest }
+
+// Prepare implements connections.Credentials.
+func (n *successors) Prepare() { n.s.g.cfg.Tokens.Ask(n.s.lease.Token(), n.node) }
+
+// Take implements connections.Credentials. It waits renewWithin or askWithin at most,
+// and ends with the session.
+func (n *successors) Take(patient bool, longer time.Duration) (*connections.Credential, func(error), error) {
+	within := askWithin
+	if patient {
+		within = renewWithin
+	}
+	ctx, cancel := context.WithTimeout(n.s.ctx, within)
+	defer cancel()
+	for {
+		token, release := n.s.lease.Use()
+		err := n.fit(ctx, token, longer)
+		if err == nil {
+			before := n.latest
+			n.latest = token
+			return Credential(token), func(err error) { n.done(token, before, release, err) }, nil
+		}
+		release()
+		if !patient || !pauseFor(ctx, lookAgain) {
+			return nil, nil, err
+		}
+	}
+}
+
+// fit tells whether the leg may be renewed with a token, nil if so.
+func (n *successors) fit(ctx context.Context, token *tokens.Token, longer time.Duration) error {
+	if left := token.Left(); left <= longer {
+		return fmt.Errorf("the newest token of %q has %v to live, and more than %v would be needed", token.Owner, left.Round(time.Millisecond), longer.Round(time.Millisecond))
+	}
+	if token == n.latest {
+		return nil // the broker has taken it before
+	}
+	if err := n.s.g.cfg.Tokens.Await(ctx, token, n.node); err != nil {
+		return err
+	}
+	since, known := token.KnownSince(n.node)
+	if rest := settled - time.Since(since); known && rest > 0 {
+		return fmt.Errorf("node %d has known the newest token of %q for less than %v", n.node, token.Owner, settled)
+	}
+	return nil
+}
+
+// done hears how the renewal with a token went.
+func (n *successors) done(token, before *tokens.Token, release func(), err error) {
+	release()
+	if err == nil {
+		token.Accepted(n.node)
+		return
+	}
+	if n.latest == token {
+		n.latest = before
+	}
+	RefusedToken(n.s.g.cfg.Tokens, token, err)
+}
+
+// Renewed implements connections.Credentials.
+func (n *successors) Renewed(r connections.Renewal) {
+	what, fields := "session renewed", []zap.Field{
+		zap.Stringer("kind", r.Kind), zap.String("result", r.Result()), zap.Int32("node", n.node),
+		zap.Duration("wait", r.Wait), zap.Duration("took", r.Took), zap.Duration("left", r.Left), zap.Int("unanswered", r.Unanswered),
+	}
+	if r.Err != nil {
+		what, fields = "session not renewed", append(fields, zap.NamedError("cause", r.Err))
+	}
+	n.s.log.Debug(what, fields...)
+}
+
+// pauseFor waits for d and tells whether ctx still lives.
+func pauseFor(ctx context.Context, d time.Duration) bool {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return true
+	case <-ctx.Done():
+		return false
+	}
+}
