@@ -93,7 +93,7 @@ func (k *devKafka) furnish(ctx context.Context) error {
 	if _, err := kadm.NewClient(client).CreateTopic(ctx, devPartitions, 3, nil, devTopic); err != nil {
 		return fmt.Errorf("create topic %s: %w", devTopic, err)
 	}
-	return grants(ctx, client,
+	return allow(ctx, client,
 		grant("gateway", kmsg.ACLResourceTypeUser, "*", kmsg.ACLResourcePatternTypeLiteral, kmsg.ACLOperationCreateTokens),
 		grant("alice", kmsg.ACLResourceTypeTopic, devTopic, kmsg.ACLResourcePatternTypeLiteral, kmsg.ACLOperationRead),
 		grant("alice", kmsg.ACLResourceTypeTopic, devTopic, kmsg.ACLResourcePatternTypeLiteral, kmsg.ACLOperationWrite),
@@ -121,7 +121,7 @@ func (k *devKafka) administrator() (*kgo.Client, error) {
 	return client, nil
 }
 
-func grants(ctx context.Context, client *kgo.Client, creations ...kmsg.CreateACLsRequestCreation) error {
+func allow(ctx context.Context, client *kgo.Client, creations ...kmsg.CreateACLsRequestCreation) error {
 	req := kmsg.NewPtrCreateACLsRequest()
 	req.Creations = creations
 	resp, err := req.RequestWith(ctx, client)

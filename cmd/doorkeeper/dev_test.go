@@ -135,7 +135,7 @@ func TestDevProofFails(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer admin.Close()
-	if err := grants(ctx, admin, grant("bob", kmsg.ACLResourceTypeTopic, devTopic, kmsg.ACLResourcePatternTypeLiteral, kmsg.ACLOperationWrite)); err != nil {
+	if err := allow(ctx, admin, grant("bob", kmsg.ACLResourceTypeTopic, devTopic, kmsg.ACLResourcePatternTypeLiteral, kmsg.ACLOperationWrite)); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := proof.bob(ctx); err == nil || !strings.Contains(err.Error(), "he may write") {

@@ -19,7 +19,11 @@
 //     check_config.go, check_files.go, check_hop.go (a listener, and the walk to all of
 //     them), check_control.go, check_tokens.go, check_keys.go, check_login.go,
 //     check_listeners.go, check_names.go, check_brokers.go: the steps in their order
-//   - whoami.go:   the command whoami
+//   - whoami.go:   the command whoami; grants.go: the command grants
+//   - dev.go:      the command dev; dev_directory.go: its files and certificates,
+//     dev_kafka.go: the embedded brokers, dev_gateway.go: the gateway in front,
+//     dev_proof.go: what alice and bob do, dev_guide.go: what can be pasted;
+//     terminal.go: colours
 //
 // This is the only package that knows flags, environment, files of settings and
 // signals, and the only one that knows every other. The control client is made

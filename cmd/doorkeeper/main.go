@@ -26,6 +26,7 @@ type cli struct {
 	} `cmd:"" help:"Serve clients until SIGTERM or SIGINT; a second one ends at once."`
 	Check  checkFlags  `cmd:"" help:"Look at every hop of a set-up, as it would be served, and say what to change; nothing is served and nothing left behind. It ends within two minutes. Exit code 0: all is in order; 1: it is not."`
 	Whoami whoamiFlags `cmd:"" help:"Tell which principal a client's certificate maps to, and by which rule, or why it is refused. Exit code 0 or 1."`
+	Grants grantsFlags `cmd:"" help:"Print the kafka-acls commands that give the gateway exactly the rights that it needs. Nothing is dialled."`
 	Dev    struct {
 		Once bool   `help:"End after the proof, with 0 if it held and 1 if not."`
 		Dir  string `placeholder:"DIR" help:"Where certificates, settings and the log go; a new temporary directory if not given."`
@@ -69,17 +70,16 @@ func run(ctx context.Context, env environment) int {
 	if err != nil {
 		return fail(env.stderr, exitUsage, fmt.Errorf("%w; see doorkeeper --help", err))
 	}
-	if parsed.Command() == "version" {
+	switch parsed.Command() {
+	case "version":
 		_, _ = fmt.Fprintln(env.stdout, "doorkeeper", version())
 		return exitOK
-	}
-	switch parsed.Command() {
 	case "check":
 		return check(ctx, flags.Check, env)
 	case "whoami <cert>":
 		return whoami(flags.Whoami, env)
-	}
-	switch parsed.Command() {
+	case "grants":
+		return grants(flags.Grants, env)
 	case "dev":
 		err = dev(ctx, devOptions{once: flags.Dev.Once, dir: flags.Dev.Dir}, env)
 	default:
