@@ -3,13 +3,15 @@
 // opening with what it proves. The harness that runs all of them is the package
 // beside it.
 //
-// The tests have the build tag "integration" and need root, a JDK and Maven;
-// what is missing they list, and fail. Settings from the environment:
+// The tests have the build tag "integration" and need root, a JDK, Maven,
+// Python and kcat; what is missing they list, and fail. Settings from the environment:
 //
 //   - DOORKEEPER_KAFKA_VERSION: the brokers' version, 4.4.0 otherwise
 //   - DOORKEEPER_ENGINE: docker, or processes (the default): how brokers run
 //   - DOORKEEPER_KAFKA_IMAGE: in Docker, from this image; otherwise from Kafka's official
 //     one, or where it cannot be pulled from one that is built of Kafka's jars
+//   - DOORKEEPER_CONFORMANCE_REPORT: where TestConformance writes its report; otherwise
+//     it checks docs/conformance.md
 //   - DOORKEEPER_SOAK: how long tests that load for a time do so, e.g. 10m
 //   - DOORKEEPER_KEEP: leaves the run's directory with all logs in place
 package integration

@@ -14,6 +14,11 @@
 //   - document.go, gateway.go, observe.go: the binary, its configuration, its logs and figures
 //   - namespace.go:   a network in which nothing but the gateway can be reached
 //   - java.go:        the Java client, in there; records.go: the records that all clients agree on
+//   - foreign.go, foreign_run.go: clients in other languages; python.go: Python with
+//     librdkafka; kcat.go; foreign_shell.go: what is pasted into a terminal
+//   - conformance_names.go: brokers with names that the gateway alone can resolve, and
+//     what looks for them; conformance_login.go: token logins; conformance_fenced.go:
+//     brokers and controllers that are registered and not there
 //   - dials.go:       franz-go with every dialled address on record
 //   - raw.go:         one connection, byte by byte
 //   - relay.go:       a TCP relay that can be made to fail
