@@ -139,14 +139,15 @@ func stored(ctx context.Context, t *testing.T, c *harness.Cluster, topic string)
 	return n
 }
 
-// ends are the high watermarks of a topic's partitions, as the cluster says.
+// ends are the high watermarks of a topic's partitions, in their order, as the cluster
+// says.
 func ends(ctx context.Context, t *testing.T, c *harness.Cluster, topic string) []int {
 	t.Helper()
 	listed, err := c.Admin.ListEndOffsets(ctx, topic)
 	must(t, errors.Join(err, listed.Error()))
-	out := make([]int, 0, partitions)
+	out := make([]int, len(listed[topic]))
 	for _, p := range listed[topic] {
-		out = append(out, int(p.Offset))
+		out[p.Partition] = int(p.Offset)
 	}
 	return out
 }
