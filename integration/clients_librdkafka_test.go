@@ -211,7 +211,7 @@ func TestLibrdkafkaReadsOnWhileLeadersMove(t *testing.T) {
 	for group, protocol := range map[string]string{app + "-classic": "classic", app + "-next": nextProtocol(ctx, t, c)} {
 		readers[group] = start(of.step("consume", g.Bootstrap, "group", group, "protocol", protocol, "p.debug", talkative))
 	}
-	writer := start(of.step("produce", g.Bootstrap, "rate", "1000", "p.debug", talkative))
+	writer := start(of.step("produce", g.Bootstrap, "rate", "1000", "p.debug", talkative+",eos"))
 	for slices.Min(ends(ctx, t, c, of.topic)) == 0 { // see TestLeaksNothingWhileLeadersMove
 		time.Sleep(100 * time.Millisecond)
 	}
@@ -232,17 +232,32 @@ func TestLibrdkafkaReadsOnWhileLeadersMove(t *testing.T) {
 	of.judge(t, "written", wrote[0].Tally, false)
 	t.Logf("the writer: %v %v", wrote[0].Values, wrote[0].Messages)
 	knowsOnly(t, c, g, "the writer", writer.Output())
-	// librdkafka's idempotent writer was seen to repeat a batch at a new leader; what
-	// counts here is that both groups read what is stored, all of it and no more.
-	twice := stored(ctx, t, c, of.topic) - of.records
-	t.Logf("%d records are stored twice", twice)
+	again := map[string]int{} // how many records each group has read twice
 	for group, reader := range readers {
 		read, err := reader.Results(ctx)
 		must(t, err)
-		read[0].Duplicates -= twice
-		of.judge(t, "read by "+group, read[0].Tally, read[0].Values["overtaken"] != "")
+		of.judge(t, "read by "+group, read[0].Tally, true)
+		if read[0].Values["overtaken"] == "" {
+			again[group] = read[0].Duplicates
+		}
 		t.Logf("%s: %v %v", group, read[0].Values, read[0].Messages)
 		knowsOnly(t, c, g, group, reader.Output())
+	}
+
+	// When leaders move soon after one another, librdkafka may send a batch before the
+	// one that it has to repeat. Told of the gap, it begins a new epoch and sends all
+	// that is unanswered as if for the first time, so that what was stored is stored
+	// twice. It does so directly too, and logs it: without that, nothing may be.
+	twice := storedInTheEnd(ctx, t, c, of.topic) - of.records
+	bumped := strings.Contains(writer.Output(), "epoch bump")
+	t.Logf("%d records are stored twice, a new epoch: %t", twice, bumped)
+	if twice < 0 || twice > 0 && !bumped {
+		t.Errorf("%d records are stored twice, and the writer has begun no new epoch", twice)
+	}
+	for group, n := range again {
+		if n > twice {
+			t.Errorf("%s has read %d records twice, but %d are stored so", group, n, twice)
+		}
 	}
 	noFaults(ctx, t, g)
 }

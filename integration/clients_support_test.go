@@ -7,8 +7,10 @@ package integration
 
 import (
 	"context"
+	"errors"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/twmb/franz-go/pkg/kmsg"
 
@@ -55,6 +57,26 @@ func knowsOnly(t *testing.T, c *harness.Cluster, g *harness.Gateway, what, outpu
 	for _, n := range c.Nodes {
 		if !strings.Contains(output, g.NodeAddress(n.ID)) {
 			t.Errorf("%s does not log that it knows node %d: what it has not seen cannot be told from that", what, n.ID)
+		}
+	}
+}
+
+// storedInTheEnd is what stored is, once every new leader can tell.
+func storedInTheEnd(ctx context.Context, t *testing.T, c *harness.Cluster, topic string) int {
+	t.Helper()
+	for {
+		listed, err := c.Admin.ListEndOffsets(ctx, topic)
+		if err = errors.Join(err, listed.Error()); err == nil {
+			n := 0
+			for _, p := range listed[topic] {
+				n += int(p.Offset)
+			}
+			return n
+		}
+		select {
+		case <-ctx.Done():
+			t.Fatalf("the ends of %s: %v", topic, err)
+		case <-time.After(200 * time.Millisecond):
 		}
 	}
 }
