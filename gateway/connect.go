@@ -11,6 +11,7 @@ import (
 	"go.uber.org/zap"
 
 	"doorkeeper/connections"
+	"doorkeeper/internal/pause"
 	"doorkeeper/nodestatus"
 	"doorkeeper/tokens"
 )
@@ -165,7 +166,7 @@ func (s *session) findNode(ctx context.Context) (nodestatus.Node, error) {
 // loginAt logs in on one broker, again if it does not know the token yet.
 func (s *session) loginAt(ctx context.Context, node nodestatus.Node, client connections.ClientInfo) (*connections.KafkaConnection, error) {
 	s.node = node.ID
-	pause := refusedWait
+	wait := refusedWait
 	for try := 1; ; try++ {
 		conn, token, err := s.attempt(ctx, node, client)
 		if err == nil {
@@ -188,14 +189,10 @@ func (s *session) loginAt(ctx context.Context, node nodestatus.Node, client conn
 		if settled := s.lease.Settle(ctx); settled != nil {
 			return nil, settled
 		}
-		timer := time.NewTimer(pause + rand.N(pause))
-		select {
-		case <-timer.C:
-		case <-ctx.Done():
-			timer.Stop()
+		if !pause.For(ctx, wait+rand.N(wait)) {
 			return nil, err
 		}
-		pause *= 2
+		wait *= 2
 	}
 }
 

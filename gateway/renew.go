@@ -8,6 +8,7 @@ import (
 	"go.uber.org/zap"
 
 	"doorkeeper/connections"
+	"doorkeeper/internal/pause"
 	"doorkeeper/tokens"
 )
 
@@ -58,7 +59,7 @@ func (n *successors) Take(patient bool, longer time.Duration) (*connections.Cred
 			return Credential(token), func(err error) { n.done(token, before, release, err) }, nil
 		}
 		release()
-		if !patient || !pauseFor(ctx, lookAgain) {
+		if !patient || !pause.For(ctx, lookAgain) {
 			return nil, nil, err
 		}
 	}
@@ -105,16 +106,4 @@ func (n *successors) Renewed(r connections.Renewal) {
 		what, fields = "session not renewed", append(fields, zap.NamedError("cause", r.Err))
 	}
 	n.s.log.Debug(what, fields...)
-}
-
-// pauseFor waits for d and tells whether ctx still lives.
-func pauseFor(ctx context.Context, d time.Duration) bool {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return true
-	case <-ctx.Done():
-		return false
-	}
 }

@@ -1,9 +1,12 @@
 package nodestatus
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
 
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kmsg"
@@ -36,6 +39,17 @@ type answer struct {
 	nodes     map[int32]Node // State is not set
 	alive     map[int32]bool // listed by Metadata, and not fenced
 	complete  bool           // a broker that is not in nodes is not registered
+}
+
+// Read makes one reading over conn, which goes to address, as a Watcher does it: which
+// brokers there are, by id, those that are down too where the broker can tell. It is two
+// or three requests, and ends when ctx does. Errors are *Error.
+func Read(ctx context.Context, conn Conn, address Address) (clusterID string, nodes []Node, err error) {
+	a, err := (&reader{conn: conn, address: address}).read(ctx)
+	if err != nil {
+		return "", nil, err
+	}
+	return a.clusterID, slices.SortedFunc(maps.Values(a.nodes), func(a, b Node) int { return cmp.Compare(a.ID, b.ID) }), nil
 }
 
 // reader asks over one connection.

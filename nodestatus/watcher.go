@@ -13,6 +13,8 @@ import (
 
 	"github.com/cenkalti/backoff/v5"
 	"go.uber.org/zap"
+
+	"doorkeeper/internal/pause"
 )
 
 const (
@@ -132,17 +134,17 @@ func New(cfg Config) (*Watcher, error) {
 // Trouble does not end it: it goes from address to address, with back-off, and the
 // last table stands.
 func (w *Watcher) Run(ctx context.Context) error {
-	pause := &backoff.ExponentialBackOff{
+	again := &backoff.ExponentialBackOff{
 		InitialInterval: backoffFirst, MaxInterval: backoffLast, Multiplier: 2, RandomizationFactor: 0.25,
 	}
-	pause.Reset()
+	again.Reset()
 	for ctx.Err() == nil {
 		r := w.connect(ctx)
 		if r == nil {
-			sleep(ctx, pause.NextBackOff())
+			pause.For(ctx, again.NextBackOff())
 			continue
 		}
-		pause.Reset()
+		again.Reset()
 		w.keepReading(ctx, r)
 		_ = r.conn.Close()
 	}
@@ -259,7 +261,7 @@ func (w *Watcher) waitToRead(ctx context.Context, last time.Time) bool {
 	case <-timer.C:
 		return true
 	case <-w.early:
-		alive := sleep(ctx, earlyLeast-time.Since(last))
+		alive := pause.For(ctx, earlyLeast-time.Since(last))
 		select {
 		case <-w.early: // the reading that begins now serves these reports too
 		default:
@@ -319,16 +321,4 @@ func (w *Watcher) nodeAt(a Address) (int32, bool) {
 		}
 	}
 	return 0, false
-}
-
-// sleep waits for d and reports whether ctx still lives.
-func sleep(ctx context.Context, d time.Duration) bool {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return ctx.Err() == nil
-	case <-ctx.Done():
-		return false
-	}
 }

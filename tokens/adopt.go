@@ -7,6 +7,8 @@ import (
 	"time"
 
 	"go.uber.org/zap"
+
+	"doorkeeper/internal/pause"
 )
 
 const (
@@ -50,7 +52,7 @@ func (s *Source) adoptAtStart(ctx context.Context, finder Finder) {
 			own = l
 			break
 		}
-		if !pauseFor(ctx, backoffFirst) {
+		if !pause.For(ctx, backoffFirst) {
 			return
 		}
 	}
@@ -68,7 +70,7 @@ func (s *Source) adoptAtStart(ctx context.Context, finder Finder) {
 				return
 			}
 		}
-		if !pauseFor(bounded, askDelay(n, 0.5)) {
+		if !pause.For(bounded, askDelay(n, 0.5)) {
 			break
 		}
 	}

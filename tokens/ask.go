@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"go.uber.org/zap"
+
+	"doorkeeper/internal/pause"
 )
 
 // question finds or begins the flight for t and node; nil: already known.
@@ -67,7 +69,7 @@ func (s *Source) ask(ctx context.Context, t *Token, node int32, q *question) {
 		if n == 1 {
 			close(q.asked)
 		}
-		if !failure.Retry || !pauseFor(bounded, askDelay(n, rand.Float64())) {
+		if !failure.Retry || !pause.For(bounded, askDelay(n, rand.Float64())) {
 			break
 		}
 	}
@@ -179,18 +181,6 @@ func (s *Source) anyKnows(ctx context.Context, t *Token) (known, answered bool) 
 		}
 	}
 	return false, answered
-}
-
-// pauseFor waits for d and reports whether ctx still lives.
-func pauseFor(ctx context.Context, d time.Duration) bool {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return true
-	case <-ctx.Done():
-		return false
-	}
 }
 
 // perNode gives each broker its slots. Ids come from the brokers and from

@@ -22,7 +22,8 @@
 //   - list.go:       what an operator sees and can do
 //   - issuer.go:     what is asked of Kafka; kadmissuer.go, controlwrite.go and
 //     lanes.go ask it
-//   - errors.go:     what went wrong and what the operator should change
+//   - errors.go:     what went wrong and what the operator should change; grant.go: the
+//     right that the gateway needs, as a command
 //
 // It never logs in with a token, never sees a client's byte, never prints a
 // secret, and never creates a token for a name that its caller has not verified.

@@ -191,7 +191,10 @@ func brokerError(p Phase, code int16, cause error, owner, gateway string) *Error
 			"If the listener is PLAINTEXT: use SSL or SASL_SSL"
 	case codeNotAuthorized:
 		e.Reason = ReasonNotAuthorized
-		e.Cure = "grant it: " + grantCommand(owner, gateway)
+		if gateway == "" {
+			gateway = "<the gateway's principal>"
+		}
+		e.Cure = "grant it: " + Grant{Bootstrap: "<broker>", CommandConfig: "<admin.properties>", Gateway: gateway, Owner: owner}.Command()
 	case codeTokenExpired:
 		e.Reason = ReasonExpired
 		e.Cure = "the token expired as it was made: check delegation.token.max.lifetime.ms, delegation.token.expiry.time.ms and tokens.lifetime, and the clocks of the controllers"
@@ -209,19 +212,10 @@ func brokerError(p Phase, code int16, cause error, owner, gateway string) *Error
 	return e
 }
 
-// grantCommand is the command that lets the gateway create tokens for owner.
-func grantCommand(owner, gateway string) string {
-	principal := "User:<the gateway's principal>"
-	if gateway != "" {
-		principal = "User:" + gateway
-	}
-	return fmt.Sprintf("kafka-acls.sh --bootstrap-server <broker> --command-config <admin.properties> --add --allow-principal %s --operation CreateTokens --user-principal %s",
-		shellQuote(principal), shellQuote("User:"+owner))
-}
-
-// shellQuote makes one word of s for a POSIX shell.
-func shellQuote(s string) string {
-	return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'"
+// Cure is what to change where a token API answers with an error code of Kafka, "" where
+// trying again is all there is to do. gateway is the gateway's own principal name.
+func Cure(code int16, owner, gateway string) string {
+	return brokerError(PhaseCreate, code, nil, owner, gateway).Cure
 }
 
 // transportError turns an error of the connection into an Error. sent says

@@ -8,6 +8,7 @@ import (
 	"sync"
 	"time"
 
+	"doorkeeper/internal/pause"
 	"doorkeeper/internal/secret"
 )
 
@@ -74,7 +75,7 @@ func (k *fakeKafka) Create(ctx context.Context, c Creation) (Issued, error) {
 		k.inFlight[who]--
 		k.mu.Unlock()
 	}()
-	if !pauseFor(ctx, latency) {
+	if !pause.For(ctx, latency) {
 		return Issued{}, ctx.Err()
 	}
 	if hook != nil {
@@ -160,7 +161,7 @@ func (k *fakeKafka) Known(ctx context.Context, node int32, owner, id string) (bo
 		<-ctx.Done()
 		return false, ctx.Err()
 	}
-	if !pauseFor(ctx, time.Millisecond) {
+	if !pause.For(ctx, time.Millisecond) {
 		return false, ctx.Err()
 	}
 	if hook != nil {
@@ -188,7 +189,7 @@ func (k *fakeKafka) Expire(ctx context.Context, hmac secret.Text) error {
 	k.mu.Lock()
 	slow := k.slowExp
 	k.mu.Unlock()
-	if ctx.Err() != nil || slow > 0 && !pauseFor(ctx, slow) {
+	if ctx.Err() != nil || slow > 0 && !pause.For(ctx, slow) {
 		return ctx.Err()
 	}
 	k.mu.Lock()

@@ -7,6 +7,8 @@ import (
 	"time"
 
 	"go.uber.org/zap"
+
+	"doorkeeper/internal/pause"
 )
 
 // One flight: attempts to create one token. A broker that hangs costs one
@@ -38,7 +40,7 @@ func (e *entry) fly(ctx context.Context) {
 			e.fail(err)
 			return
 		}
-		if !pauseFor(ctx, delay) { // without listening to nudges
+		if !pause.For(ctx, delay) { // without listening to nudges
 			return
 		}
 	}
@@ -153,7 +155,7 @@ func (e *entry) takeTurn(ctx context.Context) *Error {
 	}
 	s.waiting.Add(1)
 	defer s.waiting.Add(-1)
-	if wait > 0 && !pauseFor(ctx, wait) {
+	if wait > 0 && !pause.For(ctx, wait) {
 		return asError(PhaseCreate, ctx.Err(), e.owner)
 	}
 	return nil

@@ -8,6 +8,8 @@ import (
 	"slices"
 	"sync"
 	"time"
+
+	"doorkeeper/internal/pause"
 )
 
 // A broker learns of a token by metadata replication, some tens of milliseconds
@@ -176,7 +178,7 @@ func (s *Source) nodes(ctx context.Context, t *Token) ([]int32, error) {
 		}
 		known := *asError(PhaseNodes, err, t.Owner)
 		known.Lost = false
-		if !known.Retry || !pauseFor(bounded, askDelay(n, rand.Float64())) {
+		if !known.Retry || !pause.For(bounded, askDelay(n, rand.Float64())) {
 			return nil, &known
 		}
 	}

@@ -1,16 +1,13 @@
 package main
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
-	"maps"
 	"slices"
 	"strings"
 	"time"
 
-	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"doorkeeper/connections"
@@ -66,38 +63,12 @@ func (c checkCluster) find(id int32) (nodestatus.Node, bool) {
 	return c.nodes[i], true
 }
 
-// readCheckCluster asks one broker for all of them, fenced ones included where it can
-// tell (KIP-1073).
-func readCheckCluster(ctx context.Context, conn *connections.KafkaConnection) (checkCluster, error) {
-	metadata := kmsg.NewPtrMetadataRequest()
-	metadata.Topics = []kmsg.MetadataRequestTopic{} // none; nil would be all
-	metadata.AllowAutoTopicCreation = false
-	first, err := checkAsk[*kmsg.MetadataResponse](ctx, conn, metadata)
-	if err != nil {
-		return checkCluster{}, err
-	}
-	describe := kmsg.NewPtrDescribeClusterRequest()
-	describe.IncludeFencedBrokers = true
-	second, err := checkAsk[*kmsg.DescribeClusterResponse](ctx, conn, describe)
-	if err != nil {
-		return checkCluster{}, err
-	}
-	if err := cmp.Or(kerr.ErrorForCode(first.ErrorCode), kerr.ErrorForCode(second.ErrorCode)); err != nil {
-		return checkCluster{}, err
-	}
-	nodes := make(map[int32]nodestatus.Node)
-	for _, b := range second.Brokers {
-		nodes[b.NodeID] = nodestatus.Node{ID: b.NodeID, Address: nodestatus.Address{Host: b.Host, Port: b.Port}, Fenced: b.IsFenced}
-	}
-	for _, b := range first.Brokers {
-		n := nodes[b.NodeID]
-		n.ID, n.Address = b.NodeID, nodestatus.Address{Host: b.Host, Port: b.Port}
-		nodes[b.NodeID] = n
-	}
-	return checkCluster{
-		id:    second.ClusterID,
-		nodes: slices.SortedFunc(maps.Values(nodes), func(a, b nodestatus.Node) int { return cmp.Compare(a.ID, b.ID) }),
-	}, nil
+// readCluster asks the hop's broker for all of them, within checkRequest.
+func (h *checkHop) readCluster(ctx context.Context) (checkCluster, error) {
+	ctx, cancel := context.WithTimeout(ctx, checkRequest)
+	defer cancel()
+	id, nodes, err := nodestatus.Read(ctx, h.conn, h.address)
+	return checkCluster{id: id, nodes: nodes}, err
 }
 
 // checkAsk makes one request within checkRequest.
@@ -131,7 +102,7 @@ func (c *checker) walk(ctx context.Context, step string, bootstrap []Address, vi
 			return
 		}
 		var err error
-		if clusters[i], err = readCheckCluster(ctx, h.conn); err != nil {
+		if clusters[i], err = h.readCluster(ctx); err != nil {
 			h.result = checkBad(step, h.name(), checkFailed, "logged in, but it does not tell which brokers there are: "+err.Error(), "the broker's own log says why")
 		}
 	})

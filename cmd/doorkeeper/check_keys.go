@@ -1,17 +1,19 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"crypto/hmac"
 	"fmt"
 	"math/rand/v2"
-	"strings"
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"doorkeeper/connections"
+	"doorkeeper/internal/pause"
+	"doorkeeper/tokens"
 )
 
 // checkTokenError is what an error code of the token APIs means for the gateway, and
@@ -22,34 +24,16 @@ func checkTokenError(code int16, owner, gateway string) (finding, cure string) {
 	if known := kerr.TypedErrorForCode(code); known != nil {
 		finding = fmt.Sprintf("error %d, %s", code, known.Message)
 	}
+	cure = tokens.Cure(code, owner, gateway)
 	switch code {
-	case 35: // UNSUPPORTED_VERSION
-		return finding, checkFeatureCure
-	case 61: // DELEGATION_TOKEN_AUTH_DISABLED
-		return finding, "set delegation.token.secret.key on every broker and on every controller, to the same value, and restart them"
-	case 63: // DELEGATION_TOKEN_OWNER_MISMATCH
-		return finding, "the control listeners of all brokers must map the gateway's certificate to the same principal: ssl.principal.mapping.rules"
 	case 64: // DELEGATION_TOKEN_REQUEST_NOT_ALLOWED
-		return finding + " (the gateway is ANONYMOUS there, or has logged in with a token)",
-			"the control listener must know the gateway by a login of its own: listener.name.<control>.ssl.client.auth=required with kafka.control.tls.certificate and key, or a SASL_SSL listener with kafka.control.sasl"
+		finding += " (the gateway is ANONYMOUS there, or has logged in with a token)"
 	case 65: // DELEGATION_TOKEN_AUTHORIZATION_FAILED
-		return finding + fmt.Sprintf(": User:%s lacks CREATE_TOKENS on User:%s", gateway, owner), grantTokensCure(owner, gateway)
-	case 67: // INVALID_PRINCIPAL_TYPE
-		return finding, "owners and renewers must be of the type User: check principal.builder.class on the brokers"
+		finding += fmt.Sprintf(": User:%s lacks CREATE_TOKENS on User:%s", gateway, owner)
+		cure += " (or for all whose names begin so, or for everybody: doorkeeper grants prints the commands)"
 	}
-	return finding, "the log of the active controller says more"
+	return finding, cmp.Or(cure, "the log of the active controller says more")
 }
-
-// grantTokensCure is the command that lets the gateway make tokens for owner. Kafka
-// holds the resource's name against the whole principal, its type included.
-func grantTokensCure(owner, gateway string) string {
-	return fmt.Sprintf("kafka-acls.sh --bootstrap-server <broker> --command-config <admin.properties> --add --allow-principal %s --operation CreateTokens --user-principal %s"+
-		" (or --user-principal '*' for everybody, or 'User:app-' with --resource-pattern-type prefixed for all whose names begin so)",
-		checkWord("User:"+gateway), checkWord("User:"+owner))
-}
-
-// checkWord makes one word of s for a POSIX shell.
-func checkWord(s string) string { return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'" }
 
 const stepKeyMissing = "it has no delegation.token.secret.key (error 61)"
 
@@ -127,7 +111,7 @@ func (c *checker) checkKey(ctx context.Context, h *checkHop) (_ checkResult, dif
 			}
 			return checkPassed(stepKey, h.name(), "the token is known there, with the same secret"), false
 		}
-		if !pause(ctx, wait+rand.N(wait)) {
+		if !pause.For(ctx, wait+rand.N(wait)) {
 			return checkBad(stepKey, h.name(), checkFailed, fmt.Sprintf("it did not know the token after %s", checkKnown),
 				"the broker lags behind the controller: its log says why; or its control listener knows the gateway by another name (ssl.principal.mapping.rules)"), false
 		}

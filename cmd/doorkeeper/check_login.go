@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"doorkeeper/connections"
+	"doorkeeper/internal/pause"
 )
 
 // checkShortest is the least life of a token, and of a session, that the gateway can
@@ -91,7 +92,7 @@ func (c *checker) logIn(ctx context.Context, h *checkHop, token *checkToken) (*c
 			return nil, checkBad(stepToken, h.name(), checkNotRun, "the broker took the login; using it waits for "+stepLifetime, "")
 		case fault.Fault != connections.CredentialRefused:
 			return nil, checkBad(stepToken, h.name(), checkFailed, told(fault), fault.Cure)
-		case try >= tries || !pause(ctx, wait+rand.N(wait)):
+		case try >= tries || !pause.For(ctx, wait+rand.N(wait)):
 			h.refused = true
 			return nil, checkBad(stepToken, h.name(), checkFailed, told(fault), fault.Cure)
 		}
@@ -169,7 +170,7 @@ func (c *checker) reauthenticate(ctx context.Context, h *checkHop) checkResult {
 	defer cancel()
 	err := h.conn.Reauthenticate(bounded, c.login().credential())
 	if err == nil {
-		_, err = readCheckCluster(ctx, h.conn)
+		_, err = h.readCluster(ctx)
 	}
 	if err == nil {
 		return checkPassed(stepReauth, h.name(), "the same connection logged in anew, and goes on")

@@ -13,6 +13,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"doorkeeper/connections"
+	"doorkeeper/internal/pause"
 	"doorkeeper/internal/secret"
 	"doorkeeper/tlsconf"
 )
@@ -243,7 +244,7 @@ func (c *checker) cleaner(ctx context.Context) (*connections.KafkaConnection, er
 
 // findLost adds the tokens whose creation got no answer, by the marker that they name.
 func (c *checker) findLost(ctx context.Context, conn *connections.KafkaConnection) error {
-	pause(ctx, 500*time.Millisecond) // for the broker to learn of them
+	pause.For(ctx, 500*time.Millisecond) // for the broker to learn of them
 	answer, err := checkAsk[*kmsg.DescribeDelegationTokenResponse](ctx, conn, describeFor(c.mark))
 	if err != nil {
 		return err

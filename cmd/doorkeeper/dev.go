@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
 	"syscall"
 	"time"
 )
@@ -100,10 +99,5 @@ func runDev(ctx context.Context, o devOptions, env environment) (err error) {
 	if err := writeGuide(out, dir, gateway.bootstrap); err != nil {
 		return err
 	}
-	select {
-	case <-ctx.Done():
-		return nil
-	case err := <-gateway.ended:
-		return fmt.Errorf("the gateway has ended by itself: %w", errors.Join(err, os.ErrProcessDone))
-	}
+	return gateway.run(ctx)
 }

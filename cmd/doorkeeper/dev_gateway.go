@@ -13,6 +13,8 @@ import (
 	"time"
 
 	"go.yaml.in/yaml/v3"
+
+	"doorkeeper/internal/pause"
 )
 
 const (
@@ -31,7 +33,8 @@ type devGateway struct {
 	parts     *parts
 	files     devClients
 	stop      context.CancelFunc
-	ended     chan error // takes what supervise returned
+	ended     chan struct{} // closed when supervise has returned
+	err       error         // what it returned
 }
 
 // devClients are the throw-away certificates of the clients, by name.
@@ -94,18 +97,33 @@ func tryDevGateway(ctx context.Context, dir devDirectory, kafka *devKafka, ports
 		return nil, err
 	}
 	ctx, stop := context.WithCancel(ctx)
-	g := &devGateway{bootstrap: config.Listen.Address.String(), parts: p, stop: stop, ended: make(chan error, 1)}
-	go func() { g.ended <- supervise(ctx, p.tasks()...) }()
+	g := &devGateway{bootstrap: config.Listen.Address.String(), parts: p, stop: stop, ended: make(chan struct{})}
+	go func() {
+		defer close(g.ended)
+		g.err = supervise(ctx, p.tasks()...)
+	}()
 	return g, nil
 }
 
 // close stops the gateway and waits for it, for devDrain and a little more.
 func (g *devGateway) close() error {
 	g.stop()
-	err := <-g.ended
-	g.ended <- err
+	<-g.ended
 	g.parts.close()
-	return err
+	return g.err
+}
+
+// run waits until ctx ends. It is an error if the gateway does so before, or has found
+// that trying again cannot help; close says what ended it.
+func (g *devGateway) run(ctx context.Context) error {
+	select {
+	case <-ctx.Done():
+		return nil
+	case err := <-g.parts.loops.found:
+		return err
+	case <-g.ended:
+		return errors.New("the gateway has ended by itself")
+	}
 }
 
 // awaitReady waits until a client could be served, for devReady at most.
@@ -117,7 +135,7 @@ func (g *devGateway) awaitReady(ctx context.Context) error {
 		if err == nil {
 			return nil
 		}
-		if !pause(ctx, 20*time.Millisecond) {
+		if !pause.For(ctx, 20*time.Millisecond) {
 			return fmt.Errorf("the gateway did not become ready: %w", err)
 		}
 	}

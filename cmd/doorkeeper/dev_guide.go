@@ -4,6 +4,8 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+
+	"doorkeeper/internal/shell"
 )
 
 // writeGuide writes settings files for alice and bob, and shows commands that can be
@@ -24,14 +26,14 @@ func writeGuide(out terminal, dir devDirectory, bootstrap string) error {
 	}
 	section("Java", fmt.Sprintf(`echo hello | kafka-console-producer.sh --bootstrap-server %[1]s --topic %[2]s --producer.config %[3]s
 kafka-console-consumer.sh --bootstrap-server %[1]s --topic %[2]s --group alice-java --from-beginning --max-messages 1 --consumer.config %[3]s
-`, bootstrap, devTopic, shellQuote(dir.file("alice.properties"))))
+`, bootstrap, devTopic, shell.Quote(dir.file("alice.properties"))))
 	section("kcat", fmt.Sprintf(`echo hello | kcat -F %[2]s -P -t %[1]s
 kcat -F %[2]s -C -t %[1]s -e
-`, devTopic, shellQuote(dir.file("alice.conf"))))
+`, devTopic, shell.Quote(dir.file("alice.conf"))))
 	section("librdkafka, here from Python (pip install confluent-kafka)", pythonConsumer(dir, bootstrap))
 	section("Whose certificate is it, and where does it lead?", fmt.Sprintf(`doorkeeper whoami %[2]s --config %[1]s
 kcat -F %[3]s -L
-`, shellQuote(dir.file(devConfigFile)), shellQuote(dir.file("bob.crt")), shellQuote(dir.file("bob.conf"))))
+`, shell.Quote(dir.file(devConfigFile)), shell.Quote(dir.file("bob.crt")), shell.Quote(dir.file("bob.conf"))))
 	where := "Certificates and settings are in " + dir.path
 	if dir.temporary {
 		where += ", until this ends"
@@ -81,16 +83,6 @@ while (m := c.poll(5)) is not None:
 c.close()
 END
 `, pythonQuote(bootstrap), pythonQuote(dir.file("alice.crt")), pythonQuote(dir.file("alice.key")), pythonQuote(dir.file("ca.pem")), pythonQuote(devTopic))
-}
-
-// shellQuote is s as one word of a POSIX shell.
-func shellQuote(s string) string {
-	if s != "" && !strings.ContainsFunc(s, func(r rune) bool {
-		return !strings.ContainsRune("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_./:=,@%+", r)
-	}) {
-		return s
-	}
-	return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'"
 }
 
 func pythonQuote(s string) string {

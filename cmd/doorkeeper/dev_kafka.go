@@ -35,7 +35,8 @@ type devKafka struct {
 	cluster   *devkafka.Cluster
 
 	mu     sync.Mutex
-	logins []devkafka.Login
+	calmed bool
+	logins []devkafka.Login // until it is calmed
 }
 
 // startDevKafka starts three brokers on free ports of 127.0.0.1. The caller closes it.
@@ -67,13 +68,21 @@ func startDevKafka(ctx context.Context, now time.Time, log *zap.Logger) (_ *devK
 
 func (k *devKafka) close() error { return k.cluster.Close() }
 
-// calm lets new tokens live longer: short lives are for the proof.
-func (k *devKafka) calm() { k.cluster.SetExpiry(devLife) }
+// calm ends the time of the proof: new tokens live longer, and logins are not
+// remembered any more.
+func (k *devKafka) calm() {
+	k.cluster.SetExpiry(devLife)
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.calmed, k.logins = true, nil
+}
 
 func (k *devKafka) noteLogin(l devkafka.Login) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	k.logins = append(k.logins, l)
+	if !k.calmed {
+		k.logins = append(k.logins, l)
+	}
 }
 
 // loginsOf are the logins that the brokers have seen of a principal, in order.

@@ -9,6 +9,8 @@ import (
 
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kgo"
+
+	"doorkeeper/internal/pause"
 )
 
 const (
@@ -112,7 +114,7 @@ func (p *devProof) carry(ctx context.Context) (string, error) {
 		if p.kafka.tokensOf("alice") > tokens {
 			after++
 		}
-		if !pause(ctx, devPace) {
+		if !pause.For(ctx, devPace) {
 			return "", fmt.Errorf("no login with a new token was seen: %w", ctx.Err())
 		}
 	}

@@ -9,7 +9,6 @@ import (
 	"errors"
 	"net"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strconv"
 	"strings"
@@ -19,6 +18,8 @@ import (
 
 	"github.com/twmb/franz-go/pkg/kmsg"
 	"go.uber.org/zap"
+
+	"doorkeeper/internal/devkafka"
 )
 
 func TestDevOnceProvesItself(t *testing.T) {
@@ -147,6 +148,42 @@ func TestDevProofFails(t *testing.T) {
 	}
 }
 
+// A gateway that is gone is noticed, and closing it does not wait for ever.
+func TestDevEndsWithItsGateway(t *testing.T) {
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	kafka, err := startDevKafka(ctx, time.Now(), zap.NewNop())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() {
+		if err := kafka.close(); err != nil {
+			t.Error(err)
+		}
+	}()
+	gateway, err := startDevGateway(ctx, devDirectory{path: t.TempDir()}, kafka, new(output))
+	if err != nil {
+		t.Fatal(err)
+	}
+	looped := errors.New("pointed at itself")
+	gateway.parts.loops.report(looped)
+	if err := gateway.run(ctx); !errors.Is(err, looped) {
+		t.Errorf("what makes trying again useless: %v", err)
+	}
+	gateway.stop()
+	if err := gateway.run(ctx); err == nil || !strings.Contains(err.Error(), "ended by itself") {
+		t.Errorf("its end: %v", err)
+	}
+	if err := gateway.close(); err != nil {
+		t.Errorf("close: %v", err)
+	}
+	kafka.calm()
+	kafka.noteLogin(devkafka.Login{Principal: "late"})
+	if left := kafka.loginsOf("late"); len(left) > 0 || ctx.Err() != nil {
+		t.Errorf("remembered: %v; %v", left, ctx.Err())
+	}
+}
+
 func TestDevRefusesDirectories(t *testing.T) {
 	foreign, file := t.TempDir(), filepath.Join(t.TempDir(), "file")
 	for _, path := range []string{filepath.Join(foreign, "ca.pem"), file} {
@@ -242,18 +279,6 @@ func tlsVerify(dir devDirectory, authority *devAuthority, host string) error {
 	}
 	_, err = pair.Leaf.Verify(x509.VerifyOptions{Roots: authority.pool(), DNSName: host})
 	return err
-}
-
-func TestShellQuote(t *testing.T) {
-	for _, text := range []string{"/tmp/plain-1.pem", "with blank", "it's", `a"b\c$d` + "`e`", "", "ü", "*?"} {
-		out, err := exec.CommandContext(t.Context(), "sh", "-c", "printf %s "+shellQuote(text)).Output()
-		if err != nil || string(out) != text {
-			t.Errorf("%q came out as %q (%v)", text, out, err)
-		}
-	}
-	if got := shellQuote("/tmp/a.b"); got != "/tmp/a.b" {
-		t.Errorf("got %s", got)
-	}
 }
 
 // runDevWith runs `doorkeeper dev` in this process.

@@ -5,6 +5,9 @@ import (
 	"strings"
 	"unicode"
 	"unicode/utf8"
+
+	"doorkeeper/internal/shell"
+	"doorkeeper/tokens"
 )
 
 // grantsFlags are the flags of the command.
@@ -34,8 +37,10 @@ func grants(flags grantsFlags, env environment) int {
 	}
 	var b strings.Builder
 	for _, o := range owners {
-		fmt.Fprintf(&b, "kafka-acls.sh --bootstrap-server %s --command-config %s --add --allow-principal %s --operation CreateTokens %s\n",
-			shellQuote(flags.Bootstrap), shellQuote(flags.CommandConfig), shellQuote("User:"+flags.Principal), o.resource())
+		fmt.Fprintln(&b, tokens.Grant{
+			Bootstrap: shell.Quote(flags.Bootstrap), CommandConfig: shell.Quote(flags.CommandConfig),
+			Gateway: flags.Principal, Owner: o.name, Prefixed: o.prefixed,
+		}.Command())
 	}
 	_, _ = fmt.Fprint(env.stdout, b.String())
 	return exitOK
@@ -45,20 +50,6 @@ func grants(flags grantsFlags, env environment) int {
 type granted struct {
 	name     string // without "User:"; "" with prefixed for everybody
 	prefixed bool
-}
-
-// resource is the arguments that name the resource. Brokers hold its name against the
-// whole principal, so that a prefix begins with "User:"; everybody is the name * and no
-// pattern.
-func (g granted) resource() string {
-	switch {
-	case g.prefixed && g.name == "":
-		return "--user-principal '*'"
-	case g.prefixed:
-		return "--user-principal " + shellQuote("User:"+g.name) + " --resource-pattern-type prefixed"
-	default:
-		return "--user-principal " + shellQuote("User:"+g.name)
-	}
 }
 
 // parseOwners reads the file of owners; the error lists all that is wrong with it.

@@ -22,11 +22,11 @@ func runGrants(t *testing.T, owners string, args ...string) (code int, stdout, s
 func TestGrantsAreTheRightsOfTheOwnersAlone(t *testing.T) {
 	code, stdout, stderr := runGrants(t, "# the shop\nalice\n\n  bob's  \r\napp-*\nCN=carol,O=x\n",
 		"--principal", "gateway", "--bootstrap", "broker-1:9093", "--command-config", "my admin.properties")
-	const begin = "kafka-acls.sh --bootstrap-server broker-1:9093 --command-config 'my admin.properties' --add --allow-principal User:gateway --operation CreateTokens --user-principal "
-	want := begin + "User:alice\n" +
+	const begin = "kafka-acls.sh --bootstrap-server broker-1:9093 --command-config 'my admin.properties' --add --allow-principal 'User:gateway' --operation CreateTokens --user-principal "
+	want := begin + "'User:alice'\n" +
 		begin + `'User:bob'\''s'` + "\n" +
-		begin + "User:app- --resource-pattern-type prefixed\n" +
-		begin + "User:CN=carol,O=x\n"
+		begin + "'User:app-' --resource-pattern-type prefixed\n" +
+		begin + "'User:CN=carol,O=x'\n"
 	if code != exitOK || stdout != want || stderr != "" {
 		t.Errorf("exit %d, %s\n%s\nwant\n%s", code, stderr, stdout, want)
 	}

@@ -13,6 +13,7 @@ import (
 
 	"doorkeeper/connections"
 	"doorkeeper/gateway"
+	"doorkeeper/internal/pause"
 	"doorkeeper/nodestatus"
 	"doorkeeper/tlsconf"
 	"doorkeeper/tokens"
@@ -98,7 +99,7 @@ func (d *statusDialer) open(ctx context.Context, a nodestatus.Address) (_ *statu
 		if err := lease.Settle(ctx); err != nil {
 			return nil, err
 		}
-		if !pause(ctx, wait+rand.N(wait)) {
+		if !pause.For(ctx, wait+rand.N(wait)) {
 			return nil, err
 		}
 	}
@@ -177,15 +178,3 @@ func (c *statusConn) Close() error {
 }
 
 var _ nodestatus.Conn = (*statusConn)(nil)
-
-// pause waits for d and tells whether ctx still lives.
-func pause(ctx context.Context, d time.Duration) bool {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return true
-	case <-ctx.Done():
-		return false
-	}
-}
