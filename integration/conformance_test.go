@@ -32,7 +32,7 @@ const reportTo = "DOORKEEPER_CONFORMANCE_REPORT"
 
 func TestConformance(t *testing.T) {
 	c, tokens := conformanceCluster(t)
-	g, err := site.StartInformedGateway(c, harness.GatewayConfig{})
+	g, err := site.StartGateway(c, harness.GatewayConfig{Hosts: c.SecretHosts()})
 	must(t, err)
 	endWithTest(t, g)
 	must(t, g.AwaitReady(within(t, time.Minute)))

@@ -12,6 +12,7 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"syscall"
 	"time"
@@ -25,6 +26,9 @@ type GatewayConfig struct {
 	Env    []string       // e.g. "DOORKEEPER_LOG_LEVEL=debug"
 	Args   []string       // in place of "serve --config FILE"; FILE is the configuration's path
 	Plain  bool           // without the race detector, whose shadow memory would drown what is measured
+	// Hosts are names with their addresses that this gateway alone can resolve: it gets a
+	// mount namespace of its own, and a hosts file in it. nil: it knows what the machine does.
+	Hosts map[string]string
 }
 
 // Gateway is a process of the built binary.
@@ -80,18 +84,35 @@ func (s *Site) StartGateway(c *Cluster, cfg GatewayConfig) (*Gateway, error) {
 	if err := errors.Join(err, os.MkdirAll(dir, 0o755), os.WriteFile(g.Config, text, 0o600)); err != nil {
 		return nil, err
 	}
-	return g, g.start(binary, dir, cfg)
+	run := []string{binary}
+	if cfg.Hosts != nil {
+		if run, err = withHosts(dir, binary, cfg.Hosts); err != nil {
+			return nil, err
+		}
+	}
+	return g, g.start(run, dir, cfg)
 }
 
-func (g *Gateway) start(binary, dir string, cfg GatewayConfig) error {
+// withHosts is the command that runs binary where these names, and localhost, have
+// addresses and no others of a hosts file do.
+func withHosts(dir, binary string, hosts map[string]string) ([]string, error) {
+	file, text := filepath.Join(dir, "hosts"), "127.0.0.1 localhost\n"
+	for name, address := range hosts {
+		text += address + " " + name + "\n"
+	}
+	return []string{"unshare", "--mount", "--", "sh", "-c", `mount --bind "$1" /etc/hosts && shift && exec "$@"`, "sh", file, binary},
+		os.WriteFile(file, []byte(text), 0o644)
+}
+
+func (g *Gateway) start(run []string, dir string, cfg GatewayConfig) error {
 	log, err := os.OpenFile(g.Log, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o644)
 	if err != nil {
 		return err
 	}
 	defer func() { _ = log.Close() }()
-	args := []string{binary, "serve", "--config", g.Config}
+	args := append(slices.Clone(run), "serve", "--config", g.Config)
 	if cfg.Args != nil {
-		args = append([]string{binary}, cfg.Args...)
+		args = append(slices.Clone(run), cfg.Args...)
 		for i, a := range args {
 			if a == "FILE" {
 				args[i] = g.Config

@@ -10,6 +10,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"time"
 )
 
 // ClientVersion is the Java client that the tests use, whatever the brokers are.
@@ -141,7 +142,7 @@ func (c *JavaClient) Results(ctx context.Context) ([]JavaResult, error) {
 		c.Kill()
 		return nil, fmt.Errorf("java client: %w; its last lines:\n%s", context.Cause(ctx), tail(c.log, 30))
 	}
-	if code, _ := c.Wait(0); code != 0 {
+	if code, _ := c.Wait(time.Minute); code != 0 {
 		return nil, fmt.Errorf("java client ended with %d; its last lines:\n%s", code, tail(c.log, 30))
 	}
 	f, err := os.Open(c.out)

@@ -181,11 +181,14 @@ func needed() error {
 	}
 	for _, tool := range []struct{ name, from string }{
 		{"java", "a JDK, 17 or later"}, {"javac", "a JDK, 17 or later"}, {"mvn", "Maven"},
-		{"ip", "iproute2"}, {"nsenter", "util-linux"}, {"go", "the Go toolchain"},
+		{"kcat", "Debian's package kcat"}, {"ip", "iproute2"}, {"nsenter", "util-linux"}, {"go", "the Go toolchain"},
 	} {
 		if _, err := exec.LookPath(tool.name); err != nil {
 			missing = append(missing, tool.name+" ("+tool.from+")")
 		}
+	}
+	if _, err := whichPython(); err != nil {
+		missing = append(missing, err.Error())
 	}
 	if len(missing) > 0 {
 		return fmt.Errorf("the integration tests need, and this machine lacks:\n  %s", strings.Join(missing, "\n  "))
