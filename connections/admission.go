@@ -14,6 +14,9 @@ type Request struct {
 	Wait time.Duration
 	// Answered is false for requests that have no answer: Produce with acks=0.
 	Answered bool
+	// Ties says that the broker ties to the leg what it keeps of this request: share
+	// sessions (KIP-932) end with it. Such a leg is never swapped.
+	Ties bool
 
 	// own: a request of the connection's own, of which its users see nothing.
 	own bool

@@ -112,7 +112,7 @@ func TestLookingForANewerCredentialAllocatesNothing(t *testing.T) {
 	h := l.listen(t, script{})
 	s := &supply{}
 	s.publish("token-1", 1000*time.Hour)
-	s.latest = s.newest.Load()
+	s.latest.Store(s.newest.Load())
 	c, err := NewDialer(l.config(nil)).OpenRenewing(t.Context(), h.target, sampleCredential(), ClientInfo{}, s)
 	if err != nil {
 		t.Fatal(err)

@@ -1,13 +1,17 @@
 package connections
 
 import (
+	"context"
 	"fmt"
 	"math/rand/v2"
 	"net"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"doorkeeper/internal/wire"
 )
 
 // deliverPatience is how long a connection that ended itself waits for the broker to
@@ -24,30 +28,33 @@ const deliverPatience = 30 * time.Second
 // be called by any.
 //
 // At risk, which is announced by State and by Observer.AtRisk, a connection that was
-// opened with Credentials begins a new session with the next request, before it: see
-// renew.go. One that has nothing to renew itself with, or whose broker refuses to,
+// opened with Credentials begins a new session with the next request: on the same leg,
+// before that request (renew.go), or on a fresh leg, which takes over when the old one
+// has answered everything (swap.go). One that has nothing to renew itself with, or whose broker refuses to,
 // ends itself as soon as nothing is unanswered and no frame is half written: it
 // half-closes towards the broker, and both sides return ErrSessionEnding. Until
 // Stop, a margin before the session end, it takes requests nevertheless; from then on
 // Begin waits for what is outstanding and returns ErrSessionEnding.
 type KafkaConnection struct {
-	target      Target
+	dialer      *Dialer
+	target      atomic.Pointer[Target] // the leg's
 	kind        Kind
 	mechanism   Mechanism
 	stall       time.Duration
 	observer    Observer
+	client      ClientInfo
 	credentials Credentials // nil: the session is not renewed
 
-	// leg is set once by open, before anybody else knows of the connection.
-	leg *leg
+	life    context.Context //nolint:containedctx // ends with the connection, and with it what swap waits for; nil without credentials
+	endLife context.CancelFunc
 
 	// The request side's own.
-	inFrame       bool          // between Begin and End
-	writeDeadline time.Time     // what the socket was told last
-	newerAt       time.Time     // when a newer credential is a reason to renew; zero: none is known
-	longest       time.Duration // that the requests under way have let the broker wait, in sum and where bounded
+	out     *leg          // written to last
+	inFrame bool          // between Begin and End
+	longest time.Duration // that the requests under way have let the broker wait, in sum and where bounded
 
 	// The response side's own.
+	in         *leg // read from last
 	head       [answerHead]byte
 	unread     int // bytes of the current answer
 	beforeWait func()
@@ -55,6 +62,7 @@ type KafkaConnection struct {
 	mu      sync.Mutex
 	changed sync.Cond // on mu: something that a side waits for
 	state   State
+	leg     *leg // in use; a swap changes it, when nothing is unanswered
 	renewal renewal
 	stop    time.Time // when nothing more may be written, zero for a session without an end
 	books   admission
@@ -62,7 +70,8 @@ type KafkaConnection struct {
 	drain   drainage // why state is Draining
 	err     *Error   // why state is Closed, nil after Close and Abort
 	timer   *time.Timer
-	timers  sync.WaitGroup // timer functions that will run or are running
+
+	background sync.WaitGroup // timer functions that will run or are running, and a swap
 
 	closing  sync.Once
 	closeErr error
@@ -77,8 +86,9 @@ const (
 	finished
 )
 
-func newConnection(target Target, kind Kind, cfg *Config) *KafkaConnection {
-	c := &KafkaConnection{target: target, kind: kind, mechanism: cfg.Mechanism, stall: cfg.Stall, observer: cfg.Observer}
+func newConnection(target Target, kind Kind, d *Dialer, client ClientInfo) *KafkaConnection {
+	c := &KafkaConnection{dialer: d, kind: kind, mechanism: d.cfg.Mechanism, stall: d.cfg.Stall, observer: d.cfg.Observer, client: client}
+	c.target.Store(&target)
 	c.changed.L = &c.mu
 	return c
 }
@@ -91,12 +101,12 @@ func (c *KafkaConnection) begin() error {
 }
 
 func (c *KafkaConnection) open(l *leg) error {
-	c.leg = l
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if err := c.moveLocked(loggedIn); err != nil {
 		return err
 	}
+	c.leg, c.out, c.in = l, l, l
 	c.renewal.able = c.credentials != nil && l.lifetime > 0
 	c.watchSessionLocked(rand.Float64())
 	return nil
@@ -116,23 +126,44 @@ func (c *KafkaConnection) watchSessionLocked(jitter float64) {
 func (c *KafkaConnection) moveLocked(e event) error {
 	to, err := c.state.next(e)
 	c.state = to
+	if to == Closed {
+		c.end()
+	}
 	return err
+}
+
+// mustLocked is moveLocked where the event belongs to the state. If it does not, that is a
+// programming error, and the connection ends by it rather than go on as nobody thought.
+func (c *KafkaConnection) mustLocked(e event) {
+	if err := c.moveLocked(e); err != nil {
+		_ = c.moveLocked(ended)
+		c.err = c.fault(PhaseRelay, err)
+		c.disarmLocked()
+		c.changed.Broadcast()
+	}
+}
+
+// end ends what a swap waits for.
+func (c *KafkaConnection) end() {
+	if c.endLife != nil {
+		c.endLife()
+	}
 }
 
 // armLocked has f called at the given time, in a goroutine of its own, in place of
 // what was to be called before.
 func (c *KafkaConnection) armLocked(at time.Time, f func()) {
 	c.disarmLocked()
-	c.timers.Add(1)
+	c.background.Add(1)
 	c.timer = time.AfterFunc(time.Until(at), func() {
-		defer c.timers.Done()
+		defer c.background.Done()
 		f()
 	})
 }
 
 func (c *KafkaConnection) disarmLocked() {
 	if c.timer != nil && c.timer.Stop() {
-		c.timers.Done()
+		c.background.Done()
 	}
 	c.timer = nil
 }
@@ -155,7 +186,7 @@ func (c *KafkaConnection) onRisk() {
 
 // riskLocked makes an Open connection one at risk.
 func (c *KafkaConnection) riskLocked() {
-	_ = c.moveLocked(riskBegun)
+	c.mustLocked(riskBegun)
 	c.observer.AtRisk() // does not block; and is told before the end that may follow at once
 	if c.renewal.able {
 		// The next request renews, whenever it comes; so does one that waits already.
@@ -182,13 +213,16 @@ func (c *KafkaConnection) onStop() {
 // without an answer no longer count: the half-close is what has them delivered, and
 // the broker's own close is their answer.
 func (c *KafkaConnection) endIfQuietLocked() bool {
-	if c.state != AtRiskOfAuthTokenExpiry || c.renewal.able || c.writing || c.books.due > 0 {
+	switch {
+	case c.state != AtRiskOfAuthTokenExpiry && c.state != RefreshTimeout:
+		return false
+	case c.renewal.able || c.writing || c.books.due > 0:
 		return false
 	}
 	if c.books.requests > 0 && time.Now().Before(c.stop) {
 		return false
 	}
-	_ = c.moveLocked(drainBegun)
+	c.mustLocked(drainBegun)
 	c.drain = sessionEnding
 	if c.credentials != nil {
 		c.observer.ForcedClose("session_end")
@@ -223,15 +257,17 @@ func (c *KafkaConnection) halfClose() {
 // most. Calling it again, or after the connection ended, does nothing.
 func (c *KafkaConnection) Finish() error {
 	c.mu.Lock()
-	if c.state == Draining || c.state == Closed {
+	if c.drain != notDraining || c.state == Closed {
 		c.mu.Unlock()
 		return nil
 	}
 	if err := c.moveLocked(drainBegun); err != nil {
 		c.mu.Unlock()
-		return c.target.fault(PhaseRelay, err, nil)
+		return c.fault(PhaseRelay, err)
 	}
 	c.drain = finished
+	c.out = c.leg
+	c.end()
 	c.disarmLocked()
 	if c.writing {
 		c.books.abandon()
@@ -241,8 +277,8 @@ func (c *KafkaConnection) Finish() error {
 	c.changed.Broadcast()
 	c.mu.Unlock()
 
-	c.extendWriteDeadline()
-	if err := c.leg.stream.CloseWrite(); err != nil {
+	c.extendWriteDeadline(c.out)
+	if err := c.out.stream.CloseWrite(); err != nil {
 		return c.fail(err, false)
 	}
 	return nil
@@ -258,17 +294,22 @@ func (c *KafkaConnection) fail(err error, dead bool) error {
 		if c.state == Reauthenticating && c.books.ownNext() {
 			phase = c.renewal.phase // it is the renewal that failed, not what is in front of it
 		}
-		_ = c.moveLocked(ended)
-		c.err = c.target.fault(phase, err, nil)
+		c.mustLocked(ended)
+		c.err = c.fault(phase, err)
 		c.disarmLocked()
 		c.changed.Broadcast()
 	}
-	out := c.closedLocked()
+	out, stream := c.closedLocked(), c.leg.stream
 	c.mu.Unlock()
 	if dead {
-		_ = c.leg.stream.Abort()
+		_ = stream.Abort()
 	}
 	return out
+}
+
+// fault is an *Error about the leg in use.
+func (c *KafkaConnection) fault(phase Phase, err error) *Error {
+	return c.Target().fault(phase, err, nil)
 }
 
 // closedLocked is what a Closed connection returns.
@@ -276,7 +317,7 @@ func (c *KafkaConnection) closedLocked() error {
 	if c.err != nil {
 		return c.err
 	}
-	return c.target.fault(PhaseRelay, net.ErrClosed, nil)
+	return c.fault(PhaseRelay, net.ErrClosed)
 }
 
 // Close ends the connection: what was gathered goes out, then TLS and TCP are closed.
@@ -287,11 +328,11 @@ func (c *KafkaConnection) closedLocked() error {
 // the first and returns the same.
 func (c *KafkaConnection) Close() error {
 	c.closing.Do(func() {
-		lossy := c.shut()
-		if err := c.leg.stream.Close(); err != nil && lossy {
-			c.closeErr = c.target.fault(PhaseRelay, err, nil)
+		stream, lossy := c.shut()
+		if err := stream.Close(); err != nil && lossy {
+			c.closeErr = c.fault(PhaseRelay, err)
 		}
-		c.timers.Wait()
+		c.background.Wait()
 	})
 	return c.closeErr
 }
@@ -299,20 +340,20 @@ func (c *KafkaConnection) Close() error {
 // Abort ends the connection at once, without a word to the broker. It never waits.
 // Close must follow, which then does not wait for the broker either.
 func (c *KafkaConnection) Abort() {
-	c.shut()
-	_ = c.leg.stream.Abort()
+	stream, _ := c.shut()
+	_ = stream.Abort()
 }
 
-// shut makes the connection Closed and everybody in it leave. It tells whether the
-// connection was alive until then, with something unanswered.
-func (c *KafkaConnection) shut() bool {
+// shut makes the connection Closed and everybody in it leave. It returns what is left to
+// be closed, and whether the connection was alive until then, with something unanswered.
+func (c *KafkaConnection) shut() (stream *wire.Stream, lossy bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	lossy := c.state != Closed && c.books.requests > 0
-	_ = c.moveLocked(ended)
+	lossy = c.state != Closed && c.books.requests > 0
+	c.mustLocked(ended)
 	c.disarmLocked()
 	c.changed.Broadcast()
-	return lossy
+	return c.leg.stream, lossy
 }
 
 // State returns the state of the moment.
@@ -350,11 +391,15 @@ func (c *KafkaConnection) Unanswered() int {
 }
 
 // Versions returns the broker's answer to the ApiVersions v3 of the login. It is
-// shared: not to be modified.
-func (c *KafkaConnection) Versions() *kmsg.ApiVersionsResponse { return c.leg.versions }
+// shared: not to be modified. Its API versions stay the same for the connection's life.
+func (c *KafkaConnection) Versions() *kmsg.ApiVersionsResponse {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.leg.versions
+}
 
 // Target returns the broker's address.
-func (c *KafkaConnection) Target() Target { return c.target }
+func (c *KafkaConnection) Target() Target { return *c.target.Load() }
 
 // Kind returns the connection's kind.
 func (c *KafkaConnection) Kind() Kind { return c.kind }
@@ -364,11 +409,11 @@ func (c *KafkaConnection) Kind() Kind { return c.kind }
 // set before the first NextAnswer.
 func (c *KafkaConnection) BeforeWait(f func()) {
 	c.beforeWait = f
-	c.leg.stream.BeforeWait(f)
+	c.in.stream.BeforeWait(f)
 }
 
 // Format implements fmt.Formatter: every verb shows the broker and the state, nothing
 // else.
 func (c *KafkaConnection) Format(f fmt.State, _ rune) {
-	_, _ = fmt.Fprintf(f, "KafkaConnection{%s %s %s}", c.kind, c.target, c.State())
+	_, _ = fmt.Fprintf(f, "KafkaConnection{%s %s %s}", c.kind, c.Target(), c.State())
 }

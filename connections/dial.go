@@ -132,6 +132,8 @@ type Config struct {
 	// OwnCertificate returns the DER of the certificate that this gateway shows its
 	// clients, nil if it has none; nil: it has none.
 	OwnCertificate func() []byte
+	// Renewal says how connections with Credentials carry their sessions over their ends.
+	Renewal RenewalPolicy
 }
 
 // Dialer opens connections. Safe for concurrent use; it has no goroutines.
@@ -182,21 +184,37 @@ func (d *Dialer) Open(ctx context.Context, target Target, kind Kind, credential 
 }
 
 // OpenRenewing is Open of a ScramOverMtls connection whose sessions renew themselves
-// with what credentials gives, by re-authentication on the same leg (KIP-368).
+// with what credentials gives, as Config.Renewal says: by re-authentication on the
+// same leg (KIP-368) or by a swap to a fresh one.
 func (d *Dialer) OpenRenewing(ctx context.Context, target Target, credential *Credential, client ClientInfo, credentials Credentials) (*KafkaConnection, error) {
 	return d.open(ctx, target, ScramOverMtls, credential, client, credentials)
 }
 
-func (d *Dialer) open(ctx context.Context, target Target, kind Kind, credential *Credential, client ClientInfo, credentials Credentials) (_ *KafkaConnection, err error) {
+func (d *Dialer) open(ctx context.Context, target Target, kind Kind, credential *Credential, client ClientInfo, credentials Credentials) (*KafkaConnection, error) {
 	if kind == ScramOverMtls && credential == nil {
 		panic("connections: Open of a ScramOverMtls connection without a credential")
 	}
-	c := newConnection(target, kind, &d.cfg)
-	c.credentials = credentials
+	c := newConnection(target, kind, d, client)
 	if err := c.begin(); err != nil {
 		return nil, err
 	}
+	if credentials != nil {
+		c.credentials = credentials
+		c.life, c.endLife = context.WithCancel(context.WithoutCancel(ctx))
+	}
+	leg, err := d.leg(ctx, target, kind, credential, client)
+	if err == nil {
+		err = c.open(leg)
+	}
+	if err != nil {
+		c.end()
+		return nil, err
+	}
+	return c, nil
+}
 
+// leg dials and logs in: what Open says of waits and errors is said of this.
+func (d *Dialer) leg(ctx context.Context, target Target, kind Kind, credential *Credential, client ClientInfo) (_ *leg, err error) {
 	release, err := d.slots.acquire(ctx, target.address())
 	if err != nil {
 		return nil, target.fault(PhaseDial, fmt.Errorf("waiting for a turn among %d dials: %w", d.cfg.DialsPerBroker, err), err)
@@ -216,14 +234,7 @@ func (d *Dialer) open(ctx context.Context, target Target, kind Kind, credential 
 		}
 	}()
 
-	leg, err := d.login(ctx, stream, target, kind, credential, client)
-	if err != nil {
-		return nil, err
-	}
-	if err = c.open(leg); err != nil {
-		return nil, err
-	}
-	return c, nil
+	return d.login(ctx, stream, target, kind, credential, client)
 }
 
 // connect does TCP and TLS. tlsConfig is this dial's own. Its errors are *Error.

@@ -17,14 +17,15 @@
 //   - connection.go: KafkaConnection: how it begins and ends
 //   - relay.go:      its request side and its response side
 //   - request.go:    requests of the gateway's own
-//   - renew.go:      a new session on the same leg, while requests are under way;
-//     own.go is how its requests travel among those
+//   - renew.go:      when a session is renewed, and a new one on the same leg, while
+//     requests are under way; own.go is how its requests travel among those
+//   - swap.go:       the other way: a fresh leg takes the place of the old one
 //   - reauth.go:     the same by hand, on an idle connection
 //   - probe.go:      what a listener is, without a login
 //   - errors.go:     phase, fault, whether a retry makes sense, the cure
 //
-// Whoever opens a connection with Credentials has its sessions renewed by
-// re-authentication; there is no other renewal yet.
+// Whoever opens a connection with Credentials has its sessions renewed, by
+// re-authentication or by a swap.
 //
 // It knows no tokens' life cycle, no clients, no policy and no metrics library. It
 // never sends a request twice, never sends a proof to a peer whose certificate,
@@ -33,16 +34,17 @@
 //
 // # Goroutines
 //
-// A KafkaConnection has none of its own. It is used by two: one for requests
+// A KafkaConnection is used by two: one for requests
 // (Begin, Write, End, Flush, Finish), one for answers (NextAnswer, Read, Answered). Both
 // take part in a renewal: the request side drives it within Begin, the response side
 // hands it its answers within NextAnswer, and waits for its judgement of each.
-// While nobody needs it, the moment of risk is held by a timer, whose function runs
-// in a goroutine that ends by itself; Close waits for it.
+// A swap has a goroutine of its own, from the request that begins it to the old leg's
+// end. While nobody needs it, the moment of risk is held by a timer, whose function runs
+// in a goroutine that ends by itself. Close waits for both.
 //
 // # Locks
 //
-// KafkaConnection.mu guards its state, its bookkeeping and its timer. It is never
+// KafkaConnection.mu guards its state, which leg is in use, its bookkeeping and its timer. It is never
 // held over anything that may wait: no reads, writes, flushes or closes, no
 // observers that might, no other lock. (A read deadline is set under it, which waits for
 // nothing.) Whoever decides under it that the connection ends does

@@ -97,6 +97,9 @@ const (
 	// NoCredential: a session had to be renewed, and no credential that the broker is
 	// known to have came in time. Again.
 	NoCredential
+	// VersionsChanged: the broker offers other API versions than it did when the client
+	// learned them, which a swap must not hide.
+	VersionsChanged
 	// Unsupported: the broker lacks an API or a version that is needed.
 	Unsupported
 	// Hostile: the peer breaks the protocol: what it says cannot come from Kafka, or
@@ -141,6 +144,8 @@ func (f Fault) String() string {
 		return "too_soon"
 	case NoCredential:
 		return "no_credential"
+	case VersionsChanged:
+		return "versions_changed"
 	case Unsupported:
 		return "unsupported"
 	case Hostile:

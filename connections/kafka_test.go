@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"hash"
 	"net"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -23,7 +24,8 @@ import (
 // were seen on real ones: it handles one request at a time, judges the session end
 // when it reads a request, takes nothing but SaslAuthenticate between a SaslHandshake
 // and the end of the login, and no second re-authentication within a second of the
-// begin of the one before. Whoever breaks a rule is cut off, and it is noted.
+// begin of the one before. Whoever breaks a rule is cut off, and it is noted. So is a
+// client whose requests come on two legs at a time, or on an older one again.
 //
 // What it answers is up to the keys: 0 is a produce without an answer, all others get
 // their own body back, after what wait says.
@@ -35,15 +37,25 @@ type kafka struct {
 	// broken, if set, plays one step of a re-authentication: "handshake", "first" or
 	// "final". It tells whether it did, and whether to go on.
 	broken func(step string, v *visit, r request) (did, goOn bool)
+	// dial, if set, is asked for leg n, from 0 on, and may change what it meets.
+	dial   func(n int, s *script) error
+	policy RenewalPolicy
 
-	mu     sync.Mutex
-	reads  []readAt
-	broke  []string // rules
-	end    time.Time
-	last   time.Time // the begin of the last re-authentication
-	ended  error     // why reading stopped
-	users  []string  // of the logins
-	logins int
+	mu       sync.Mutex
+	legs     int
+	inUse    int // the newest leg that a request was read on
+	handling int // requests that were read and not answered
+	reads    []readAt
+	broke    []string // rules
+	users    []string // of the logins
+	logins   int
+}
+
+// kafkaLeg is one connection as this broker has it.
+type kafkaLeg struct {
+	*kafka
+	n         int
+	end, last time.Time // of the session; the begin of the last re-authentication
 }
 
 // readAt is one request as the broker read it.
@@ -51,9 +63,36 @@ type readAt struct {
 	key         int16
 	correlation int32
 	at          time.Time
+	leg         int
 }
 
-func (k *kafka) after(v *visit) {
+// script is what the next leg meets.
+func (k *kafka) script(l *lab) (script, error) {
+	k.mu.Lock()
+	leg := &kafkaLeg{kafka: k, n: k.legs}
+	k.legs++
+	k.mu.Unlock()
+	s := script{tls: l.broker.ServerConfig(), lifetime: k.grant().Milliseconds(), after: leg.after}
+	if k.dial == nil {
+		return s, nil
+	}
+	return s, k.dial(leg.n, &s)
+}
+
+// legRule holds that one leg alone is in use.
+func (k *kafkaLeg) legRule(r request) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	switch {
+	case k.n < k.inUse:
+		k.broke = append(k.broke, fmt.Sprintf("key %d was read on leg %d after leg %d was in use", r.key, k.n, k.inUse))
+	case k.n > k.inUse && k.handling > 0:
+		k.broke = append(k.broke, fmt.Sprintf("key %d was read on leg %d while leg %d had requests", r.key, k.n, k.inUse))
+	}
+	k.inUse = max(k.inUse, k.n)
+}
+
+func (k *kafkaLeg) after(v *visit) {
 	k.mu.Lock()
 	k.end = time.Now().Add(time.Duration(v.lifetime) * time.Millisecond)
 	k.users = append(k.users, v.username)
@@ -62,13 +101,12 @@ func (k *kafka) after(v *visit) {
 	for {
 		r, err := v.read()
 		now := time.Now()
-		k.mu.Lock()
 		if err != nil {
-			k.ended = err
-			k.mu.Unlock()
 			return
 		}
-		k.reads = append(k.reads, readAt{r.key, r.correlation, now})
+		k.legRule(r)
+		k.mu.Lock()
+		k.reads = append(k.reads, readAt{r.key, r.correlation, now, k.n})
 		k.mu.Unlock()
 		switch {
 		case step == "" && r.key == 17:
@@ -89,18 +127,36 @@ func (k *kafka) after(v *visit) {
 			_ = v.plain.Close()
 			return
 		default:
-			if k.wait != nil {
-				time.Sleep(k.wait(r))
-			}
-			if r.key != 0 && !k.answer(v, r) {
+			if !k.handle(v, r) {
 				return
 			}
 		}
 	}
 }
 
+func (k *kafkaLeg) handle(v *visit, r request) bool {
+	k.count(1)
+	if k.wait != nil && r.key != keyVersions {
+		time.Sleep(k.wait(r))
+	}
+	k.count(-1) // whoever has the answer may be on another leg a moment later
+	return r.key == 0 || k.answer(v, r)
+}
+
+func (k *kafka) count(n int) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.handling += n
+}
+
+// keyVersions is ApiVersions, which is the connection's own here.
+const keyVersions = 18
+
 func (k *kafka) answer(v *visit, r request) bool {
 	body := r.body
+	if r.key == keyVersions {
+		return v.frame(r.correlation, body)
+	}
 	if k.size != nil {
 		body = make([]byte, k.size(r))
 	}
@@ -113,14 +169,14 @@ func (k *kafka) rule(format string, args ...any) {
 	k.broke = append(k.broke, fmt.Sprintf(format, args...))
 }
 
-func (k *kafka) sessionEnd() time.Time {
+func (k *kafkaLeg) sessionEnd() time.Time {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	return k.end
 }
 
 // handshake returns the step that follows.
-func (k *kafka) handshake(v *visit, r request, now time.Time) string {
+func (k *kafkaLeg) handshake(v *visit, r request, now time.Time) string {
 	if k.broken != nil {
 		if did, goOn := k.broken("handshake", v, r); did {
 			return map[bool]string{true: "", false: "cut"}[goOn]
@@ -142,7 +198,7 @@ func (k *kafka) handshake(v *visit, r request, now time.Time) string {
 	return "first"
 }
 
-func (k *kafka) authenticate(v *visit, r request, step string) string {
+func (k *kafkaLeg) authenticate(v *visit, r request, step string) string {
 	if k.broken != nil {
 		if did, goOn := k.broken(step, v, r); did {
 			return map[bool]string{true: "", false: "cut"}[goOn]
@@ -219,7 +275,8 @@ type token struct {
 // supply is the Credentials of the tests, which does what the gateway does.
 type supply struct {
 	newest atomic.Pointer[token]
-	latest *token
+	latest atomic.Pointer[token]
+	where  atomic.Pointer[Target] // nil: where it is
 	stop   chan struct{}
 	known  func(*token) bool // nil: yes
 
@@ -233,7 +290,7 @@ func (s *supply) publish(name string, life time.Duration) {
 	s.newest.Store(&token{name, time.Now().Add(life), time.Now()})
 }
 
-func (s *supply) Newer() bool { return s.newest.Load() != s.latest }
+func (s *supply) Newer() bool { return s.newest.Load() != s.latest.Load() }
 
 func (s *supply) Prepare() {
 	s.mu.Lock()
@@ -245,8 +302,7 @@ func (s *supply) Take(patient bool, longer time.Duration) (*Credential, func(err
 	for end := time.Now().Add(7500 * time.Millisecond); ; {
 		t := s.newest.Load()
 		if time.Until(t.dies) > longer && (s.known == nil || s.known(t)) {
-			before := s.latest
-			s.latest = t
+			before := s.latest.Swap(t)
 			s.mu.Lock()
 			s.uses++
 			s.mu.Unlock()
@@ -254,8 +310,8 @@ func (s *supply) Take(patient bool, longer time.Duration) (*Credential, func(err
 				s.mu.Lock()
 				s.uses--
 				s.mu.Unlock()
-				if err != nil && s.latest == t {
-					s.latest = before
+				if err != nil {
+					s.latest.CompareAndSwap(t, before)
 				}
 			}, nil
 		}
@@ -268,6 +324,13 @@ func (s *supply) Take(patient bool, longer time.Duration) (*Credential, func(err
 			return nil, nil, context.Canceled
 		}
 	}
+}
+
+func (s *supply) Where() (Target, bool) {
+	if t := s.where.Load(); t != nil {
+		return *t, true
+	}
+	return Target{}, false
 }
 
 func (s *supply) Renewed(r Renewal) {
@@ -285,8 +348,9 @@ func (s *supply) renewals() []Renewal {
 // rig is a renewing connection in a bubble, its broker and its credentials.
 type rig struct {
 	*flow
-	k *kafka
-	s *supply
+	k      *kafka
+	s      *supply
+	visits []*visit // flow.mu guards it
 }
 
 // newRig opens a connection whose sessions live for 100 s (at risk between 70 and
@@ -302,15 +366,22 @@ func newRig(t *testing.T, change func(*kafka)) *rig {
 func openRig(t *testing.T, l *lab, k *kafka) *rig {
 	s := &supply{stop: make(chan struct{})}
 	s.publish("token-1", 1000*time.Hour)
-	s.latest = s.newest.Load()
+	s.latest.Store(s.newest.Load())
 	f := &flow{t: t, observer: new(counter)}
-	d := NewDialer(l.config(f.observer))
+	r := &rig{flow: f, k: k, s: s}
+	cfg := l.config(f.observer)
+	cfg.Renewal = k.policy
+	d := NewDialer(cfg)
 	d.dial = func(context.Context, string, string) (net.Conn, error) {
+		sc, err := k.script(l)
+		if err != nil {
+			return nil, err
+		}
 		here, there := newPipe()
-		sc := script{tls: l.broker.ServerConfig(), lifetime: k.grant().Milliseconds(), after: k.after}
-		f.v = newVisit(there, sc)
-		f.v.scram = tokenOracle(f.v)
-		go f.v.play(there, sc)
+		v := newVisit(there, sc)
+		v.scram = tokenOracle(v)
+		r.visiting(v)
+		go v.play(there, sc)
 		return here, nil
 	}
 	c, err := d.OpenRenewing(t.Context(), Target{Node: 7, Host: "broker.test", Port: 9094},
@@ -319,14 +390,35 @@ func openRig(t *testing.T, l *lab, k *kafka) *rig {
 		t.Fatal(err)
 	}
 	f.KafkaConnection, f.start = c, time.Now()
-	return &rig{flow: f, k: k, s: s}
+	return r
+}
+
+// visiting notes a leg; v is the first one's.
+func (r *rig) visiting(v *visit) {
+	r.flow.mu.Lock()
+	defer r.flow.mu.Unlock()
+	if r.v == nil {
+		r.v = v
+	}
+	r.visits = append(r.visits, v)
+}
+
+// allVisits returns the legs that there were.
+func (r *rig) allVisits() []*visit {
+	r.flow.mu.Lock()
+	defer r.flow.mu.Unlock()
+	return slices.Clone(r.visits)
 }
 
 // finish ends everything and holds what must always hold.
 func (r *rig) finish() {
 	r.t.Helper()
 	close(r.s.stop)
-	r.flow.finish()
+	_ = r.Close()
+	for _, v := range r.allVisits() {
+		_ = v.Conn.Close()
+		<-v.done
+	}
 	if _, broke := r.k.keys(); len(broke) > 0 {
 		r.t.Errorf("Kafka's rules were broken: %v", broke)
 	}

@@ -40,9 +40,14 @@ const keyCreateToken = 38
 
 // leg is one TCP connection to a broker, logged in, with what the login told.
 type leg struct {
+	target   Target
 	stream   *wire.Stream
 	versions *kmsg.ApiVersionsResponse
 	clientID *string
+
+	// The request side's own.
+	writeDeadline time.Time // what the socket was told last
+	newerAt       time.Time // when a newer credential is a reason to renew; zero: none is known
 
 	// begin is when the answer that fixed the session end was asked for: the broker
 	// counted from no earlier moment. lifetime is 0 for a session without an end.
@@ -83,7 +88,7 @@ func (d *Dialer) login(ctx context.Context, stream *wire.Stream, target Target, 
 	}
 	_ = stream.SetReadDeadline(time.Time{})
 	_ = stream.SetWriteDeadline(time.Time{})
-	out.stream = stream
+	out.target, out.stream = target, stream
 	return out, nil
 }
 

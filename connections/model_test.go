@@ -17,9 +17,10 @@ import (
 // its owner's tokens, and holds what must hold for each (issue "Renewal"):
 //
 //  1. A request is written once, and 2. answered once, in order, with its own id.
-//  3. None is read after the session end, 7. none between SaslHandshake and the end of a
-//     login, and re-authentications are a second apart: kafka_test.go holds these.
-//  4. There is one leg. 5. Every login is for the one owner.
+//  3. None is read after the session end, 4. none on two legs at a time, 7. none between
+//     SaslHandshake and the end of a login, and re-authentications are a second apart:
+//     kafka_test.go holds these.
+//  5. Every login is for the one owner.
 //  6. No answer to an own request comes out, and no other is kept.
 //  8. It ends as Closed, and no credential is in use. 9. Nothing is buffered: a request
 //     that may not go out is not taken. 10. Nobody waits without a bound.
@@ -29,7 +30,8 @@ import (
 
 // modelSeeds are schedules that once found something.
 var modelSeeds = []uint64{
-	114, // a wait was counted from the oldest unanswered acks=0 produce, not from its own request
+	114,    // a wait was counted from the oldest unanswered acks=0 produce, not from its own request
+	101714, // share sessions came while a swap failed too late
 }
 
 func TestRandomSchedulesKeepTheInvariants(t *testing.T) {
@@ -65,16 +67,16 @@ func TestRandomSchedulesKeepTheInvariants(t *testing.T) {
 			t.Fatalf("seed %d", first+i)
 		}
 	}
-	t.Logf("%d schedules, %d requests, %d renewals, %d ends by a fault; unanswered when they began: %v", schedules, sum.requests, sum.renewals, sum.faults, sum.unanswered)
-	if schedules >= 300 && (sum.renewals < schedules || sum.faults == 0) {
+	t.Logf("%d schedules, %d requests, %d renewals, %d of them swaps, %d ends by a fault; unanswered when they began: %v", schedules, sum.requests, sum.renewals, sum.swaps, sum.faults, sum.unanswered)
+	if schedules >= 300 && (sum.renewals < schedules || sum.swaps < schedules/4 || sum.faults == 0) {
 		t.Error("that is too little to prove anything")
 	}
 }
 
 // modelSum adds schedules up.
 type modelSum struct {
-	requests, renewals, faults int
-	unanswered                 map[int]int
+	requests, renewals, swaps, faults int
+	unanswered                        map[int]int
 }
 
 // schedule is one random life.
@@ -92,6 +94,11 @@ type schedule struct {
 	how    int           // how
 	reauth time.Duration // connections.max.reauth.ms
 	abort  time.Duration // when somebody ends the connection, 0 for never
+	policy RenewalPolicy
+	moves  bool // the broker's address is another one now and then
+	once   sync.Mutex
+	broken string // what goes wrong with new legs, "" for nothing
+	often  int    // one in so many of them
 }
 
 // planned is one request of the client.
@@ -130,6 +137,21 @@ func newSchedule(t *testing.T, l *lab, seed uint64) *schedule {
 		s.fault = []string{"handshake", "first", "final"}[s.rng.IntN(3)]
 		s.at, s.how = s.rng.IntN(3), s.rng.IntN(4)
 	}
+	switch s.rng.IntN(5) {
+	case 0, 1:
+		s.policy = RenewSwap
+	case 2:
+		s.moves = true
+	case 3:
+		s.policy = RenewReauthenticate
+	}
+	if s.policy != RenewReauthenticate && s.rng.IntN(2) == 0 {
+		s.broken = []string{"unreachable", "hangs", "refuses", "dies", "slow", "other"}[s.rng.IntN(6)]
+		s.often = 1 + s.rng.IntN(4)
+	}
+	if s.policy != RenewReauthenticate && s.rng.IntN(6) == 0 {
+		s.plan[s.rng.IntN(n)].Ties = true
+	}
 	return s
 }
 
@@ -160,7 +182,7 @@ func (s *schedule) request() planned {
 		p.key, p.Wait = modelPark, s.upTo(30*time.Second)
 		p.takes = s.upTo(p.Wait)
 	case 5, 6:
-		p.key, p.Answered, p.answer, p.takes = modelQuiet, false, 0, s.upTo(time.Millisecond)
+		p.key, p.Answered, p.answer, p.takes = modelQuiet, false, 0, s.upTo(50*time.Millisecond)
 	}
 	switch s.rng.IntN(6) {
 	case 0, 1, 2: // at once
@@ -181,6 +203,8 @@ func (s *schedule) play(sum *modelSum) {
 	}
 	attempt := -1
 	k.broken = func(step string, v *visit, r request) (bool, bool) {
+		s.once.Lock()
+		defer s.once.Unlock()
 		if step == "handshake" {
 			attempt++
 		}
@@ -199,6 +223,7 @@ func (s *schedule) play(sum *modelSum) {
 		}
 		return true, v.frame(r.correlation, []byte{1, 2, 3}) && hang(v, r) && false
 	}
+	k.policy, k.dial = s.policy, s.dial
 	r := openRig(s.t, s.l, k)
 	s.rig = r
 	r.s.known = func(t *token) bool { return time.Since(t.born) > 50*time.Millisecond } // brokers know it a moment later
@@ -237,6 +262,9 @@ func (s *schedule) play(sum *modelSum) {
 	for _, renewal := range r.s.renewals() {
 		if renewal.Err == nil {
 			sum.renewals++
+			if renewal.Kind == Swap {
+				sum.swaps++
+			}
 			sum.unanswered[renewal.Unanswered]++
 		}
 	}
@@ -257,15 +285,38 @@ func (s *schedule) interrupt(stop chan struct{}) {
 	}
 }
 
+// dial is what new legs meet.
+func (s *schedule) dial(n int, sc *script) error {
+	if n == 0 || s.broken == "" || n%s.often != 0 {
+		return nil
+	}
+	switch s.broken {
+	case "unreachable":
+		return errors.New("connection refused")
+	case "hangs":
+		sc.first = hang
+	case "refuses":
+		sc.final = func(v *visit, r request) bool { return v.refuse(r, 58, "no") }
+	case "slow":
+		time.Sleep(time.Duration(n%7) * time.Second)
+	case "dies":
+		sc.after = func(v *visit) { _ = v.plain.Close() }
+	case "other":
+		sc.versions = func(v *visit, r request) bool { return v.reply(r, versionsResponse(0, 1, 3, 36, 18)) }
+	}
+	return nil
+}
+
 // tell writes down what happened, for whoever looks for the mistake.
 func (s *schedule) tell() {
-	s.t.Logf("seed %d: sessions of %v; fault %q %d in renewal %d", s.seed, s.reauth, s.fault, s.how, s.at)
+	s.t.Logf("seed %d: sessions of %v; fault %q %d in renewal %d; policy %d, it moves: %v, one new leg in %d %q", s.seed, s.reauth, s.fault, s.how, s.at, s.policy, s.moves, s.often, s.broken)
 	for _, r := range s.rig.k.reads {
-		if r.key == 17 || r.key == 36 {
-			s.t.Logf("%10v: read key %d", r.at.Sub(s.rig.start).Round(time.Millisecond), r.key)
+		at := r.at.Sub(s.rig.start).Round(time.Millisecond)
+		if own(r.key) {
+			s.t.Logf("%10v: leg %d read key %d", at, r.leg, r.key)
 			continue
 		}
-		s.t.Logf("%10v: read %d: %+v", r.at.Sub(s.rig.start).Round(time.Millisecond), r.correlation, s.plan[r.correlation])
+		s.t.Logf("%10v: leg %d read %d: %+v", at, r.leg, r.correlation, s.plan[r.correlation])
 	}
 	for _, r := range s.rig.s.renewals() {
 		s.t.Logf("renewal: %+v", r)
@@ -282,6 +333,9 @@ func (s *schedule) publish(stop chan struct{}) {
 			return
 		}
 		s.rig.s.publish(fmt.Sprint("token-", i), time.Hour)
+		if s.moves {
+			s.rig.s.where.Store(&Target{Node: 7, Host: "broker.test", Port: int32(9000 + i)})
+		}
 	}
 }
 
@@ -316,6 +370,9 @@ func (s *schedule) write() (sent int, err error) {
 // token, and for three answers of one that hangs.
 func (s *schedule) bound() time.Duration {
 	sum := 10*time.Second + 3*defaultStall
+	if s.broken != "" { // dials that hang, a minute each here, and the patience with them
+		sum += 2*time.Minute + 2*swapPatience
+	}
 	for _, p := range s.plan {
 		sum += p.takes + p.slow
 	}
@@ -371,14 +428,46 @@ func (s *schedule) aborted(ends ...error) bool {
 	return false
 }
 
+// judgeEnding holds a life against the plan whose leg could not be renewed: that must have
+// a cause, and nothing that was written may be lost.
+func (s *schedule) judgeEnding(sent int, ids []int32, read error) {
+	silent := slices.ContainsFunc(s.plan[:sent], func(p planned) bool { return !p.Answered })
+	if s.broken == "" && s.fault == "" && !silent {
+		s.t.Errorf("the session ended, and nothing was wrong")
+	}
+	if len(ids) != sent || !errors.Is(read, ErrSessionEnding) && !errors.Is(read, io.EOF) {
+		s.t.Errorf("%d requests were written, %d read, and the answers ended with %v", sent, len(ids), read)
+	}
+	if s.rig.observer.closes("session_end") != 1 {
+		s.t.Errorf("closes: %v", s.rig.observer.forced)
+	}
+}
+
+// lost tells of a leg that died in use.
+func lost(err error) bool {
+	var e *Error
+	return errors.As(err, &e) && e.Phase == PhaseRelay
+}
+
+// own tells the connection's own requests from its client's.
+func own(key int16) bool { return key == 17 || key == 36 || key == keyVersions }
+
 // judge holds the end against the plan.
 func (s *schedule) judge(sent int, wrote, read error) {
 	s.rig.k.mu.Lock()
 	defer s.rig.k.mu.Unlock()
 	var ids []int32
+	tied := -1 // the leg that share sessions are on
 	for _, r := range s.rig.k.reads {
-		if r.key != 17 && r.key != 36 {
-			ids = append(ids, r.correlation)
+		if own(r.key) {
+			continue
+		}
+		ids = append(ids, r.correlation)
+		if tied >= 0 && r.leg != tied {
+			s.t.Errorf("request %d was read on leg %d, and share sessions are on leg %d", r.correlation, r.leg, tied)
+		}
+		if s.plan[r.correlation].Ties {
+			tied = r.leg
 		}
 	}
 	for i, id := range ids {
@@ -392,6 +481,12 @@ func (s *schedule) judge(sent int, wrote, read error) {
 	}
 	switch {
 	case s.aborted(wrote, read):
+	case s.broken == "dies" && (lost(wrote) || lost(read)): // a leg in use died, and its client is told so
+		if len(ids) > sent+1 {
+			s.t.Errorf("%d requests were written, %d read", sent, len(ids))
+		}
+	case errors.Is(wrote, ErrSessionEnding):
+		s.judgeEnding(sent, ids, read)
 	case s.fault == "" || wrote == nil:
 		if wrote != nil || !errors.Is(read, io.EOF) || len(ids) != len(s.plan) || sent != len(s.plan) {
 			s.t.Errorf("%d of %d requests were written (%v), %d read, the answers ended with %v; fault %s", sent, len(s.plan), wrote, len(ids), read, s.fault)

@@ -7,8 +7,9 @@ import (
 	"time"
 )
 
-// This file is the way of an own request in the midst of its user's: written by the
-// request side, answered to the response side, which hands the answer back.
+// This file is the way of an own request in the midst of its user's: written by whoever
+// renews the session, while no request can begin, and answered to the response side,
+// which hands the answer back.
 
 // ownPatience bounds the wait for each answer to an own request, from the moment on at
 // which nothing else is in front of it. It covers the time for which a broker leaves a
@@ -26,19 +27,20 @@ type ownAnswer struct {
 // connection's end.
 func (c *KafkaConnection) carry(frame []byte, correlationID, limit int32) ([]byte, error) {
 	c.mu.Lock()
-	if c.state != Reauthenticating {
+	if !c.ownAllowedLocked() {
 		defer c.mu.Unlock()
 		return nil, c.closedLocked()
 	}
+	stream := c.leg.stream
 	c.renewal.own = ownAnswer{correlationID: correlationID, limit: limit}
 	c.books.begin(Request{Answered: true, own: true}, time.Now())
 	c.changed.Broadcast()
 	c.mu.Unlock()
 
-	c.extendWriteDeadline()
-	_, err := c.leg.stream.Write(frame)
+	_ = stream.SetWriteDeadline(time.Now().Add(c.stall + c.stall/4)) // no earlier than the request side believes
+	_, err := stream.Write(frame)
 	if err == nil {
-		err = c.leg.stream.Flush()
+		err = stream.Flush()
 	}
 	if err != nil {
 		return nil, c.fail(err, true)
@@ -48,7 +50,7 @@ func (c *KafkaConnection) carry(frame []byte, correlationID, limit int32) ([]byt
 	defer c.mu.Unlock()
 	c.boundOwnLocked()
 	for !c.renewal.own.came {
-		if c.state != Reauthenticating {
+		if !c.ownAllowedLocked() {
 			return nil, c.closedLocked()
 		}
 		c.changed.Wait()
@@ -56,11 +58,17 @@ func (c *KafkaConnection) carry(frame []byte, correlationID, limit int32) ([]byt
 	return c.renewal.own.body, nil
 }
 
+// ownAllowedLocked tells whether the connection is in the midst of a renewal: on the leg,
+// or of one that drains it.
+func (c *KafkaConnection) ownAllowedLocked() bool {
+	return c.state == Reauthenticating || c.state == Draining && c.drain == notDraining
+}
+
 // boundOwnLocked bounds the wait for an own answer, once nothing else is in front of
 // it. Whoever is about to wait for it calls this, so that the time in which a slow
 // client keeps the response side from reading does not count.
 func (c *KafkaConnection) boundOwnLocked() {
-	if c.books.ownNext() && c.state == Reauthenticating {
+	if c.books.ownNext() && c.ownAllowedLocked() {
 		_ = c.leg.stream.SetReadDeadline(time.Now().Add(ownPatience))
 	}
 }
@@ -96,7 +104,7 @@ func (c *KafkaConnection) takeOwn(length, correlationID int32) error {
 		return c.fail(hostile("correlation id %d where %d is due", correlationID, own.correlationID), true)
 	}
 	var body bytes.Buffer // grows with the bytes that come
-	if _, err := io.CopyN(&body, readOnly{c.leg.stream}, int64(length)-4); err != nil {
+	if _, err := io.CopyN(&body, readOnly{c.in.stream}, int64(length)-4); err != nil {
 		if errors.Is(err, io.EOF) {
 			err = io.ErrUnexpectedEOF
 		}
@@ -104,7 +112,7 @@ func (c *KafkaConnection) takeOwn(length, correlationID int32) error {
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	_ = c.leg.stream.SetReadDeadline(time.Time{})
+	_ = c.in.stream.SetReadDeadline(time.Time{})
 	c.books.answered(time.Now())
 	c.renewal.own.body, c.renewal.own.came = body.Bytes(), true
 	c.changed.Broadcast()

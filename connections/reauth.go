@@ -25,14 +25,14 @@ func (c *KafkaConnection) Reauthenticate(ctx context.Context, credential *Creden
 	}
 	stop := context.AfterFunc(ctx, c.Abort)
 	defer stop()
-	c.extendWriteDeadline()
+	c.extendWriteDeadline(c.out)
 	l := &login{
-		rw: c.leg.stream, flush: c.leg.stream.Flush, client: ClientInfo{ID: c.leg.clientID}, mechanism: c.mechanism, again: true,
+		rw: c.leg.stream, flush: c.leg.stream.Flush, client: ClientInfo{ID: c.client.ID}, mechanism: c.mechanism, again: true,
 		conversation: newConversation(c.mechanism, credential, c.kind == ScramOverMtls, newNonce(), c.observer),
 	}
 	begin, lifetime, err := l.session(c.kind, c.leg.versions)
 	if err != nil {
-		return c.failReauth(c.target.fault(l.phase, err, ctx.Err()))
+		return c.failReauth(c.Target().fault(l.phase, err, ctx.Err()))
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -55,10 +55,10 @@ func (c *KafkaConnection) beginReauth() error {
 	case c.writing || c.books.requests > 0:
 		panic("connections: Reauthenticate with requests under way")
 	case c.leg.begin.IsZero():
-		return c.target.fault(PhaseMechanism, refuse(NoSasl, "", "%w", errNoLogin), nil)
+		return c.fault(PhaseMechanism, refuse(NoSasl, "", "%w", errNoLogin))
 	}
 	if err := c.moveLocked(reauthBegun); err != nil {
-		return c.target.fault(PhaseMechanism, err, nil)
+		return c.fault(PhaseMechanism, err)
 	}
 	c.disarmLocked()
 	return nil

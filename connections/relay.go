@@ -20,9 +20,11 @@ type Answer struct {
 // Begin announces a request and waits until it may be written. On a connection with
 // a session end that is when all requests before it are sure to have been handled by
 // then; behind one with an unbounded wait, when that is answered. Before it waits, it
-// flushes. Where the session is to be renewed, Begin does that first: it waits for
-// all that is unanswered, then for the broker, which has 30 s for each of three
-// answers, and for Credentials. The wait ends with ErrSessionEnding when the
+// flushes. Where the session is to be renewed on its leg, Begin does that first: it
+// waits for all that is unanswered, then for the broker, which has 30 s for each of
+// three answers, and for Credentials. Where it is to be renewed by a swap, Begin sets
+// that going; it waits while the old leg drains, and where that may take no more, for
+// the new one, for swapPatience. The wait ends with ErrSessionEnding when the
 // connection has ended itself, and with an *Error when it failed, was closed or
 // aborted, or when the broker refused the renewal: then Phase is PhaseMechanism or
 // PhaseAuthenticate.
@@ -45,7 +47,11 @@ func (c *KafkaConnection) Begin(r Request) error {
 			panic("connections: Begin inside a frame")
 		}
 		now := time.Now()
-		if c.renewLocked(now) {
+		switch {
+		case !c.renewLocked(now):
+		case c.swapsLocked():
+			c.beginSwapLocked()
+		default:
 			c.mu.Unlock()
 			if err := c.renew(); err != nil {
 				return err
@@ -53,7 +59,7 @@ func (c *KafkaConnection) Begin(r Request) error {
 			c.mu.Lock()
 			continue
 		}
-		if c.books.room() && (c.stop.IsZero() || c.books.before(c.stop, now)) {
+		if c.state != Draining && c.books.room() && (c.stop.IsZero() || c.books.before(c.stop, now)) {
 			c.books.begin(r, now)
 			break
 		}
@@ -68,8 +74,14 @@ func (c *KafkaConnection) Begin(r Request) error {
 			c.mu.Lock()
 			continue
 		}
+		if c.renewal.waiting.IsZero() {
+			c.renewal.waiting = now
+		}
 		c.changed.Wait()
 	}
+	c.renewal.waiting = time.Time{}
+	c.renewal.tied = c.renewal.tied || r.Ties
+	c.out = c.leg
 	c.writing = true
 	if c.books.wait > c.longest && c.renewal.able {
 		c.longest = c.books.wait
@@ -91,7 +103,7 @@ func (c *KafkaConnection) refusalLocked() error {
 	case c.drain == sessionEnding:
 		return ErrSessionEnding
 	case c.drain == finished:
-		return c.target.fault(PhaseRelay, refuse(LocallyClosed, "", "%w", errFinished), nil)
+		return c.fault(PhaseRelay, refuse(LocallyClosed, "", "%w", errFinished))
 	}
 	return nil
 }
@@ -103,8 +115,8 @@ func (c *KafkaConnection) Write(p []byte) (int, error) {
 	if !c.inFrame {
 		panic("connections: Write outside a frame")
 	}
-	c.extendWriteDeadline()
-	n, err := c.leg.stream.Write(p)
+	c.extendWriteDeadline(c.out)
+	n, err := c.out.stream.Write(p)
 	if err != nil {
 		return n, c.fail(err, false)
 	}
@@ -126,6 +138,9 @@ func (c *KafkaConnection) End() error {
 		return err
 	}
 	quiet := c.endIfQuietLocked()
+	if c.renewal.swapping {
+		c.changed.Broadcast() // it waits for the frame's end
+	}
 	c.mu.Unlock()
 	if quiet {
 		c.halfClose()
@@ -135,22 +150,30 @@ func (c *KafkaConnection) End() error {
 
 // Flush hands what was gathered to TCP. It waits as Write does.
 func (c *KafkaConnection) Flush() error {
-	c.extendWriteDeadline()
-	if err := c.leg.stream.Flush(); err != nil {
+	c.extendWriteDeadline(c.out)
+	if err := c.out.stream.Flush(); err != nil && !c.superseded(c.out) {
 		return c.fail(err, false)
 	}
 	return nil
 }
 
+// superseded tells whether another leg has taken that one's place: then nothing was left
+// to do on it.
+func (c *KafkaConnection) superseded(l *leg) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.leg != l
+}
+
 // extendWriteDeadline keeps at least stall ahead of the writes. It moves the deadline
 // by a quarter more at a time, since that costs more than looking at the clock.
-func (c *KafkaConnection) extendWriteDeadline() {
+func (c *KafkaConnection) extendWriteDeadline(l *leg) {
 	now := time.Now()
-	if c.writeDeadline.Sub(now) >= c.stall {
+	if l.writeDeadline.Sub(now) >= c.stall {
 		return
 	}
-	c.writeDeadline = now.Add(c.stall + c.stall/4)
-	_ = c.leg.stream.SetWriteDeadline(c.writeDeadline)
+	l.writeDeadline = now.Add(c.stall + c.stall/4)
+	_ = l.stream.SetWriteDeadline(l.writeDeadline)
 }
 
 // NextAnswer waits for the head of the next answer. The wait has no bound of its own,
@@ -164,13 +187,24 @@ func (c *KafkaConnection) NextAnswer() (Answer, error) {
 	}
 	for {
 		c.mu.Lock()
-		ended := c.endedQuietlyLocked()
+		ended, leg := c.endedQuietlyLocked(), c.leg
 		c.boundOwnLocked()
 		c.mu.Unlock()
 		if ended {
 			return Answer{}, ErrSessionEnding
 		}
-		if err := c.leg.stream.ReadFull(c.head[:]); err != nil {
+		if c.in != leg {
+			c.in = leg
+			leg.stream.BeforeWait(c.beforeWait)
+		}
+		err := leg.stream.ReadFull(c.head[:])
+		c.mu.Lock()
+		current, asked, own := c.leg == leg, c.books.due > 0, c.books.ownNext()
+		c.mu.Unlock()
+		switch {
+		case !current: // whatever came of a leg that owed nothing
+			continue
+		case err != nil:
 			return Answer{}, c.lastAnswer(err)
 		}
 		length := int32(binary.BigEndian.Uint32(c.head[:]))       //nolint:gosec // G115: the protocol's length is signed
@@ -178,9 +212,6 @@ func (c *KafkaConnection) NextAnswer() (Answer, error) {
 		if length < 4 {
 			return Answer{}, c.fail(hostile("an answer of %d bytes", length), true)
 		}
-		c.mu.Lock()
-		asked, own := c.books.due > 0, c.books.ownNext()
-		c.mu.Unlock()
 		switch {
 		case !asked:
 			return Answer{}, c.fail(hostile("an answer that nobody asked for"), true)
@@ -238,7 +269,7 @@ func (c *KafkaConnection) Read(p []byte) (int, error) {
 	if len(p) > c.unread {
 		p = p[:c.unread]
 	}
-	n, err := c.leg.stream.Read(p)
+	n, err := c.in.stream.Read(p)
 	c.unread -= n
 	if n == 0 && err != nil {
 		if errors.Is(err, io.EOF) {

@@ -2,11 +2,13 @@ package connections
 
 import (
 	"errors"
+	"fmt"
 	"math/rand/v2"
 	"time"
 )
 
-// This file renews a session on its leg (KIP-368) while requests are under way. The
+// This file says what a renewal is and when it begins, and renews a session on its leg
+// (KIP-368) while requests are under way; swap.go is the other way. Here the
 // request side drives it from Begin, where no frame is half written:
 //
 //	request side                                     response side
@@ -30,7 +32,8 @@ import (
 // renewed by its next request.
 
 // Credentials is where a connection finds what to begin its next sessions with. The
-// request side alone calls it.
+// request side calls it, and a swap in the background; Take of one is never called while
+// the other is renewing.
 type Credentials interface {
 	// Newer tells, before every request, whether there is another credential than the
 	// one taken last, or that the leg logged in with. It must not wait or allocate.
@@ -43,6 +46,9 @@ type Credentials interface {
 	// be withdrawn. Patient, it may wait for some seconds, but must return when the
 	// connection is aborted; else it should not wait.
 	Take(patient bool, longer time.Duration) (credential *Credential, done func(error), err error)
+	// Where returns the broker's present address; false where it is not known, and then
+	// the leg's is taken. It must not wait.
+	Where() (Target, bool)
 	// Renewed hears of every attempt.
 	Renewed(Renewal)
 }
@@ -50,16 +56,41 @@ type Credentials interface {
 // RenewalKind is how a session is carried over its end.
 type RenewalKind uint8
 
-// Reauthenticate: on the same leg.
-const Reauthenticate RenewalKind = 0
+const (
+	// Reauthenticate: on the same leg.
+	Reauthenticate RenewalKind = iota
+	// Swap: a fresh leg takes the old one's place.
+	Swap
+)
 
 // String returns the name used in logs and labels.
-func (k RenewalKind) String() string { return "reauthenticate" }
+func (k RenewalKind) String() string {
+	switch k {
+	case Reauthenticate:
+		return "reauthenticate"
+	case Swap:
+		return "swap"
+	}
+	return fmt.Sprintf("kind %d", uint8(k))
+}
+
+// RenewalPolicy chooses between the kinds.
+type RenewalPolicy uint8
+
+const (
+	// RenewAuto re-authenticates, and swaps where that cannot serve: the broker takes no
+	// re-authentication, or its address is another one now.
+	RenewAuto RenewalPolicy = iota
+	// RenewReauthenticate never swaps.
+	RenewReauthenticate
+	// RenewSwap re-authenticates only a leg that must not be swapped: see Request.Ties.
+	RenewSwap
+)
 
 // Renewal tells of an attempt to renew a session.
 type Renewal struct {
 	Kind       RenewalKind
-	Wait       time.Duration // for what was in flight, from SaslHandshake to its answer
+	Wait       time.Duration // for what was in flight: from SaslHandshake to its answer, or while the old leg drained
 	Took       time.Duration // all of it
 	Left       time.Duration // of the old session at the end; negative where that was over
 	Unanswered int           // requests that were under way when it began
@@ -89,6 +120,11 @@ type renewal struct {
 	tooSoon   int // refusals for that reason, in a row
 	phase     Phase
 	own       ownAnswer
+
+	refused  bool      // the broker takes no re-authentication
+	tied     bool      // the leg carried a request that Ties
+	swapping bool      // a goroutine of swap lives
+	waiting  time.Time // since when a request waits; zero: none does
 }
 
 const (
@@ -107,24 +143,27 @@ const (
 // noteNewer plans a renewal for a newer credential, or begins it.
 func (c *KafkaConnection) noteNewer() {
 	now := time.Now()
-	if c.newerAt.IsZero() {
-		c.newerAt = now.Add(newerDelay(c.SessionLifetime(), rand.Float64()))
-		c.credentials.Prepare()
-		return
-	}
-	if now.Before(c.newerAt) {
-		return
-	}
 	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.state == Open && c.renewal.able {
+	l := c.leg
+	first := l.newerAt.IsZero()
+	switch {
+	case first:
+		l.newerAt = now.Add(newerDelay(l.lifetime, rand.Float64()))
+	case !now.Before(l.newerAt) && c.state == Open && c.renewal.able:
 		c.riskLocked()
+	}
+	c.mu.Unlock()
+	if first {
+		c.credentials.Prepare()
 	}
 }
 
 // renewLocked tells whether this is the moment to renew the session.
 func (c *KafkaConnection) renewLocked(now time.Time) bool {
-	return c.renewal.able && c.state == AtRiskOfAuthTokenExpiry && !now.Before(c.renewal.notBefore)
+	if c.state != AtRiskOfAuthTokenExpiry && c.state != RefreshTimeout {
+		return false
+	}
+	return c.renewal.able && !c.renewal.swapping && !now.Before(c.renewal.notBefore)
 }
 
 // renew makes one attempt. After nil the connection takes requests for as long as its
@@ -139,9 +178,7 @@ func (c *KafkaConnection) renew() error {
 	longer := max(end.Sub(began), 0) + gain
 	credential, done, err := c.credentials.Take(late, longer)
 	if err != nil {
-		err = c.target.fault(PhaseMechanism, refuse(NoCredential, "", "no credential to renew the session with: %w", err), nil)
-		c.credentials.Renewed(Renewal{Took: time.Since(began), Left: time.Until(end), Unanswered: c.Unanswered(), Err: err})
-		c.observer.Renewed(Reauthenticate.String(), NoCredential.String(), time.Until(end), time.Since(began), c.Unanswered())
+		c.tell(Renewal{Took: time.Since(began), Left: time.Until(end), Unanswered: c.Unanswered(), Err: c.noCredential(err)})
 		return c.postpone(late, time.Until(end)/10)
 	}
 
@@ -152,15 +189,14 @@ func (c *KafkaConnection) renew() error {
 		return err
 	}
 	out := Renewal{Unanswered: c.books.requests}
-	_ = c.moveLocked(reauthBegun)
+	c.mustLocked(reauthBegun)
 	c.renewal.phase = PhaseMechanism
 	c.disarmLocked()
 	c.mu.Unlock()
 
 	out.Err = c.reauthenticate(&out, credential, done, longer)
 	out.Took, out.Left = time.Since(began), time.Until(end)
-	c.credentials.Renewed(out)
-	c.observer.Renewed(out.Kind.String(), out.Result(), out.Left, out.Took, out.Unanswered)
+	c.tell(out)
 	var e *Error
 	switch {
 	case out.Err == nil:
@@ -174,11 +210,21 @@ func (c *KafkaConnection) renew() error {
 	return out.Err
 }
 
+// tell says how an attempt went.
+func (c *KafkaConnection) tell(r Renewal) {
+	c.credentials.Renewed(r)
+	c.observer.Renewed(r.Kind.String(), r.Result(), r.Left, r.Took, r.Unanswered)
+}
+
+func (c *KafkaConnection) noCredential(err error) *Error {
+	return c.fault(PhaseMechanism, refuse(NoCredential, "", "no credential to renew the session with: %w", err))
+}
+
 // reauthenticate has the talk with the broker. Every error is an *Error; but for the
 // Fault TooSoon the connection is Closed then.
 func (c *KafkaConnection) reauthenticate(out *Renewal, credential *Credential, done func(error), longer time.Duration) (err error) {
 	defer func() { done(err) }()
-	l := &login{carry: c.carry, client: ClientInfo{ID: c.leg.clientID}, mechanism: c.mechanism, again: true, phase: PhaseMechanism}
+	l := &login{carry: c.carry, client: c.client, mechanism: c.mechanism, again: true, phase: PhaseMechanism}
 	began := time.Now()
 	err = l.handshake(c.leg.versions)
 	answered := time.Now()
@@ -211,10 +257,10 @@ func (c *KafkaConnection) reauthenticate(out *Renewal, credential *Credential, d
 	if c.state != Reauthenticating {
 		return c.closedLocked()
 	}
-	_ = c.moveLocked(reauthenticated)
+	c.mustLocked(reauthenticated)
 	c.leg.begin, c.leg.lifetime, c.leg.took = begin, lifetime, time.Since(answered)
 	c.renewal.tooSoon = 0
-	c.newerAt = time.Time{}
+	c.leg.newerAt = time.Time{}
 	c.watchSessionLocked(rand.Float64())
 	c.changed.Broadcast()
 	return nil
@@ -225,7 +271,7 @@ var errSuperseded = errors.New("a newer credential took its place")
 
 // failRenewal ends the connection, unless the broker would only have it later.
 func (c *KafkaConnection) failRenewal(phase Phase, err error) error {
-	e := c.target.fault(phase, err, nil)
+	e := c.fault(phase, err)
 	if e.Fault == TooSoon {
 		return e
 	}
@@ -239,10 +285,13 @@ func (c *KafkaConnection) postponeReauth() error {
 		defer c.mu.Unlock()
 		return c.closedLocked()
 	}
-	_ = c.moveLocked(reauthPostponed)
+	c.mustLocked(reauthPostponed)
 	c.changed.Broadcast()
 	c.renewal.tooSoon++
 	give := c.renewal.tooSoon >= tooSoonMost
+	if give && c.dialer.cfg.Renewal == RenewAuto && !c.renewal.tied {
+		give, c.renewal.refused = false, true
+	}
 	c.mu.Unlock()
 	if give {
 		return c.giveUp()
@@ -279,7 +328,7 @@ func (c *KafkaConnection) wake() {
 func (c *KafkaConnection) giveUp() error {
 	c.mu.Lock()
 	c.renewal.able = false
-	if c.state == AtRiskOfAuthTokenExpiry {
+	if c.state == AtRiskOfAuthTokenExpiry || c.state == RefreshTimeout {
 		c.armLocked(c.stop, c.onStop)
 	}
 	quiet := c.endIfQuietLocked()

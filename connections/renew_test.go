@@ -335,6 +335,7 @@ func TestTooSoonIsTriedAgain(t *testing.T) {
 			bubble(t, func(t *testing.T) {
 				left := refusals
 				r := newRig(t, func(k *kafka) {
+					k.policy = RenewReauthenticate
 					k.broken = func(step string, v *visit, q request) (bool, bool) {
 						if step != "handshake" || left == 0 {
 							return false, false
@@ -475,7 +476,7 @@ func TestATokenAtItsEndIsNoGain(t *testing.T) {
 		defer r.finish()
 		_, _ = r.answers()
 		r.s.newest.Store(&token{"token-1", r.start.Add(flowLifetime), r.start})
-		r.s.latest = r.s.newest.Load()
+		r.s.latest.Store(r.s.newest.Load())
 		for time.Since(r.start) < 89*time.Second {
 			time.Sleep(100 * time.Millisecond)
 			if o := r.write(3, 0); o.value != nil {

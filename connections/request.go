@@ -23,7 +23,7 @@ const maxOwnAnswer = 16 << 20
 func (c *KafkaConnection) Request(ctx context.Context, r kmsg.Request) (kmsg.Response, error) {
 	version, err := c.commonVersion(r)
 	if err != nil {
-		return nil, c.target.fault(PhaseRelay, err, nil)
+		return nil, c.fault(PhaseRelay, err)
 	}
 	r.SetVersion(version)
 
@@ -33,7 +33,7 @@ func (c *KafkaConnection) Request(ctx context.Context, r kmsg.Request) (kmsg.Res
 	if err != nil {
 		if cause := ctx.Err(); cause != nil {
 			err = fmt.Errorf("%s: %w", kmsg.NameForKey(r.Key()), cause) // in place of what our Abort brought about
-			return nil, c.target.fault(PhaseRelay, err, cause)
+			return nil, c.Target().fault(PhaseRelay, err, cause)
 		}
 		return nil, err
 	}
@@ -41,7 +41,7 @@ func (c *KafkaConnection) Request(ctx context.Context, r kmsg.Request) (kmsg.Res
 }
 
 func (c *KafkaConnection) commonVersion(r kmsg.Request) (int16, error) {
-	for _, k := range c.leg.versions.ApiKeys {
+	for _, k := range c.Versions().ApiKeys {
 		if k.ApiKey != r.Key() {
 			continue
 		}
@@ -59,7 +59,7 @@ func (c *KafkaConnection) exchange(r kmsg.Request) (kmsg.Response, error) {
 	if err := c.Begin(Request{Answered: true}); err != nil {
 		return nil, err
 	}
-	_, err := c.Write(frame(r, ownCorrelationID, c.leg.clientID))
+	_, err := c.Write(frame(r, ownCorrelationID, c.client.ID))
 	if err == nil {
 		err = c.End()
 	}

@@ -5,7 +5,7 @@ import "fmt"
 // State is where a KafkaConnection is in its life.
 type State uint8
 
-// The states. Refreshing and RefreshTimeout belong to renewal.
+// The states. Refreshing and RefreshTimeout belong to a swap (swap.go).
 const (
 	// Unopened: nothing was done yet.
 	Unopened State = iota
@@ -21,10 +21,10 @@ const (
 	Reauthenticating
 	// Draining: no requests are taken on this leg, those that it has are answered.
 	Draining
-	// Refreshing: a new leg is opened in the background, the old one, if it lives,
-	// serves.
+	// Refreshing: a new leg is opened in the background, the old one serves.
 	Refreshing
-	// RefreshTimeout: the new leg did not come in time.
+	// RefreshTimeout: the old leg may take no more requests, and no new one came. The next
+	// attempt follows as soon as a request waits for it.
 	RefreshTimeout
 	// Closed: the end, whatever led to it.
 	Closed
@@ -67,7 +67,7 @@ const (
 	reauthPostponed              // error 34: it came too soon after the last; the leg lives
 	refreshBegun                 // a new leg is being opened
 	refreshFailed                // it could not be; the old leg serves on
-	refreshTimedOut              // it did not come in time
+	refreshTimedOut              // it could not be, and the old leg may take no more
 	refreshed                    // it is logged in and checked: the old one drains
 	switched                     // the old leg is quiet, the new one takes over
 	drainBegun                   // half-closed: no more requests
@@ -107,8 +107,6 @@ func (s State) next(e event) (State, error) {
 			return AtRiskOfAuthTokenExpiry, nil
 		case reauthBegun: // asked for before the session end is near
 			return Reauthenticating, nil
-		case refreshBegun: // the leg died with nothing unanswered
-			return Refreshing, nil
 		case drainBegun:
 			return Draining, nil
 		}
@@ -136,17 +134,26 @@ func (s State) next(e event) (State, error) {
 			return AtRiskOfAuthTokenExpiry, nil
 		case refreshTimedOut:
 			return RefreshTimeout, nil
+		case drainBegun: // its user has ended meanwhile
+			return Draining, nil
 		}
 	case RefreshTimeout:
 		switch e {
+		case reauthBegun: // share sessions came meanwhile: no swap any more
+			return Reauthenticating, nil
 		case refreshBegun:
 			return Refreshing, nil
 		case drainBegun:
 			return Draining, nil
 		}
 	case Draining:
-		if e == switched {
+		switch e {
+		case switched:
 			return Open, nil
+		case refreshFailed: // the new leg died while it waited for the old one
+			return AtRiskOfAuthTokenExpiry, nil
+		case drainBegun: // its user has ended meanwhile
+			return Draining, nil
 		}
 	case Closed:
 	}

@@ -17,7 +17,6 @@ func TestStateTransitions(t *testing.T) {
 		{Connecting, loggedIn}:                  Open,
 		{Open, riskBegun}:                       AtRiskOfAuthTokenExpiry,
 		{Open, reauthBegun}:                     Reauthenticating,
-		{Open, refreshBegun}:                    Refreshing,
 		{Open, drainBegun}:                      Draining,
 		{AtRiskOfAuthTokenExpiry, reauthBegun}:  Reauthenticating,
 		{AtRiskOfAuthTokenExpiry, refreshBegun}: Refreshing,
@@ -27,9 +26,13 @@ func TestStateTransitions(t *testing.T) {
 		{Refreshing, refreshed}:                 Draining,
 		{Refreshing, refreshFailed}:             AtRiskOfAuthTokenExpiry,
 		{Refreshing, refreshTimedOut}:           RefreshTimeout,
+		{Refreshing, drainBegun}:                Draining,
+		{RefreshTimeout, reauthBegun}:           Reauthenticating,
 		{RefreshTimeout, refreshBegun}:          Refreshing,
 		{RefreshTimeout, drainBegun}:            Draining,
 		{Draining, switched}:                    Open,
+		{Draining, refreshFailed}:               AtRiskOfAuthTokenExpiry,
+		{Draining, drainBegun}:                  Draining,
 	}
 	names := map[string]bool{}
 	for s := Unopened; s <= Closed; s++ {

@@ -204,7 +204,7 @@ func (s *session) attempt(ctx context.Context, node nodestatus.Node, client conn
 		return nil, token, err
 	}
 	conn, err := s.g.cfg.Dialer.OpenRenewing(ctx, connections.Target{Node: node.ID, Host: node.Host, Port: node.Port},
-		Credential(token), client, &successors{s: s, node: node.ID, latest: token})
+		Credential(token), client, newSuccessors(s, node.ID, token))
 	if err == nil {
 		token.Accepted(node.ID)
 	}

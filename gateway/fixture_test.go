@@ -81,6 +81,12 @@ func (oneBroker) Close() error { return nil }
 
 func newFixture(t testing.TB, change func(*Config)) *fixture {
 	t.Helper()
+	return newRenewingFixture(t, connections.RenewAuto, change)
+}
+
+// newRenewingFixture is newFixture with a policy of renewals.
+func newRenewingFixture(t testing.TB, renewal connections.RenewalPolicy, change func(*Config)) *fixture {
+	t.Helper()
 	f := &fixture{t: t, observer: newObserver(), log: new(logBuffer), done: make(chan error, 1)}
 	f.clients, f.servers = certtest.NewCA("client-ca"), certtest.NewCA("gateway-ca")
 	brokers := certtest.NewCA("broker-ca")
@@ -111,7 +117,7 @@ func newFixture(t testing.TB, change func(*Config)) *fixture {
 		Advertise: Advertise{Host: "127.0.0.1", BasePort: freePort(t) - 1, Nodes: []int32{1}},
 		Dialer: connections.NewDialer(connections.Config{
 			TLS:     &tls.Config{RootCAs: certtest.Pool(brokers), MinVersion: tls.VersionTLS12},
-			Buffers: buffers, Mechanism: connections.ScramSHA512, DialTimeout: patience, Stall: patience,
+			Buffers: buffers, Mechanism: connections.ScramSHA512, DialTimeout: patience, Stall: patience, Renewal: renewal,
 		}),
 		Limits:   Limits{InFlight: 1000, Frame: 100 << 20},
 		Timeouts: Timeouts{Admission: patience, Drain: patience, Stall: patience},

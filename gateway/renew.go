@@ -2,7 +2,9 @@ package gateway
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"sync/atomic"
 	"time"
 
 	"go.uber.org/zap"
@@ -28,15 +30,21 @@ const (
 )
 
 // successors is what a session's broker leg renews itself with: its owner's newest
-// token, as connections.Credentials. The request goroutine alone uses it.
+// token, as connections.Credentials. The request goroutine uses it, and a swap beside it.
 type successors struct {
 	s      *session
 	node   int32
-	latest *tokens.Token // that the leg logged in with, or that was taken since
+	latest atomic.Pointer[tokens.Token] // that the leg logged in with, or that was taken since
+}
+
+func newSuccessors(s *session, node int32, token *tokens.Token) *successors {
+	n := &successors{s: s, node: node}
+	n.latest.Store(token)
+	return n
 }
 
 // Newer implements connections.Credentials: one atomic load.
-func (n *successors) Newer() bool { return n.s.lease.Token() != n.latest }
+func (n *successors) Newer() bool { return n.s.lease.Token() != n.latest.Load() }
 
 // Prepare implements connections.Credentials.
 func (n *successors) Prepare() { n.s.g.cfg.Tokens.Ask(n.s.lease.Token(), n.node) }
@@ -54,8 +62,7 @@ func (n *successors) Take(patient bool, longer time.Duration) (*connections.Cred
 		token, release := n.s.lease.Use()
 		err := n.fit(ctx, token, longer)
 		if err == nil {
-			before := n.latest
-			n.latest = token
+			before := n.latest.Swap(token)
 			return Credential(token), func(err error) { n.done(token, before, release, err) }, nil
 		}
 		release()
@@ -70,7 +77,7 @@ func (n *successors) fit(ctx context.Context, token *tokens.Token, longer time.D
 	if left := token.Left(); left <= longer {
 		return fmt.Errorf("the newest token of %q has %v to live, and more than %v would be needed", token.Owner, left.Round(time.Millisecond), longer.Round(time.Millisecond))
 	}
-	if token == n.latest {
+	if token == n.latest.Load() {
 		return nil // the broker has taken it before
 	}
 	if err := n.s.g.cfg.Tokens.Await(ctx, token, n.node); err != nil {
@@ -90,14 +97,19 @@ func (n *successors) done(token, before *tokens.Token, release func(), err error
 		token.Accepted(n.node)
 		return
 	}
-	if n.latest == token {
-		n.latest = before
-	}
+	n.latest.CompareAndSwap(token, before)
 	RefusedToken(n.s.g.cfg.Tokens, token, err)
+}
+
+// Where implements connections.Credentials: what node status knows at this moment.
+func (n *successors) Where() (connections.Target, bool) {
+	node, known := n.s.g.cfg.Nodes.Table().Node(n.node)
+	return connections.Target{Node: node.ID, Host: node.Host, Port: node.Port}, known && node.Refused == ""
 }
 
 // Renewed implements connections.Credentials.
 func (n *successors) Renewed(r connections.Renewal) {
+	n.report(r)
 	what, fields := "session renewed", []zap.Field{
 		zap.Stringer("kind", r.Kind), zap.String("result", r.Result()), zap.Int32("node", n.node),
 		zap.Duration("wait", r.Wait), zap.Duration("took", r.Took), zap.Duration("left", r.Left), zap.Int("unanswered", r.Unanswered),
@@ -106,4 +118,16 @@ func (n *successors) Renewed(r connections.Renewal) {
 		what, fields = "session not renewed", append(fields, zap.NamedError("cause", r.Err))
 	}
 	n.s.log.Debug(what, fields...)
+}
+
+// report tells node status whether the broker could be reached, where that was tried.
+func (n *successors) report(r connections.Renewal) {
+	var e *connections.Error
+	switch {
+	case r.Kind != connections.Swap:
+	case r.Err == nil:
+		n.s.g.cfg.Nodes.ReportSuccess(n.node)
+	case errors.As(r.Err, &e) && (e.Fault == connections.Unreachable || e.Fault == connections.Timeout || e.Fault == connections.PeerClosed):
+		n.s.g.cfg.Nodes.ReportFailure(n.node)
+	}
 }

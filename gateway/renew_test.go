@@ -9,6 +9,8 @@ import (
 
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"doorkeeper/connections"
 )
 
 // ask has the client's request answered, with its own correlation id.
@@ -56,6 +58,47 @@ func TestASessionOutlivesItsToken(t *testing.T) {
 	}
 	if log := f.log.String(); !strings.Contains(log, `"msg":"session renewed"`) || !strings.Contains(log, `"result":"ok"`) {
 		t.Error("no line tells of the renewals")
+	}
+}
+
+// The same by swaps: one client leg, and broker legs one after the other, with pipelines
+// in flight at any moment.
+func TestASessionOutlivesItsTokenBySwaps(t *testing.T) {
+	f := newRenewingFixture(t, connections.RenewSwap, nil)
+	f.broker.lifetime = 4 * time.Second
+	f.broker.issuer.life = 8 * time.Second
+	c := f.dial("alice")
+	sent, answered := int32(0), int32(0)
+	f.eventually("three swaps, and one with a later token", func() bool {
+		var pipeline [][]byte
+		for range 5 {
+			sent++
+			pipeline = append(pipeline, encode(kmsg.NewPtrHeartbeatRequest(), 4, sent))
+		}
+		c.send(pipeline...)
+		for answered < sent {
+			answered++
+			if got, _ := c.receive(); got != answered {
+				t.Fatalf("answer %d, want %d", got, answered)
+			}
+		}
+		logins, _, names := f.broker.counts()
+		return logins >= 4 && slices.Contains(names, "token-2-of-alice")
+	})
+	if _, renewals, _ := f.broker.counts(); renewals != 0 || f.observer.accepted.Load() != 1 {
+		t.Errorf("%d re-authentications, %d client legs", renewals, f.observer.accepted.Load())
+	}
+	seen := f.broker.seen()
+	if len(seen) != int(sent) {
+		t.Errorf("%d requests reached the broker, %d were sent", len(seen), sent)
+	}
+	for i, a := range seen {
+		if a.key != int16(kmsg.Heartbeat) || a.correlation != int32(i)+1 {
+			t.Fatalf("request %d of the broker is key %d, correlation id %d", i, a.key, a.correlation)
+		}
+	}
+	if log := f.log.String(); !strings.Contains(log, `"kind":"swap","result":"ok"`) {
+		t.Error("no line tells of the swaps")
 	}
 }
 

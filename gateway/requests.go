@@ -150,7 +150,7 @@ func (s *session) forward(f *frame) error {
 		}
 	}
 	began := time.Now()
-	if err := conn.Begin(connections.Request{Wait: f.wait, Answered: f.answered}); err != nil {
+	if err := conn.Begin(connections.Request{Wait: f.wait, Answered: f.answered, Ties: f.rule.tie == tieShare}); err != nil {
 		return s.brokerError(err)
 	}
 	if _, err := conn.Write(f.bytes); err != nil {

@@ -104,6 +104,7 @@ func build(c *Config, m material, log *zap.Logger) (_ *parts, err error) {
 	dialer := connections.NewDialer(connections.Config{
 		TLS: m.token, Buffers: buffers, Mechanism: mechanism, DialTimeout: c.Timeouts.Dial.span(), Stall: c.Timeouts.Stall.span(),
 		Observer: metrics, OwnListener: p.isOwnListener, OwnCertificate: p.loops.ownCertificate,
+		Renewal: c.Connections.Renewal.policy(),
 	})
 	p.status = &statusDialer{tokens: p.tokens, dialer: dialer, tls: p.tls, loops: p.loops, log: log.Named("status")}
 	p.nodes, err = nodestatus.New(nodestatus.Config{

@@ -279,8 +279,8 @@ func TestBadInput(t *testing.T) {
 			"listen.tls (line 4): has acme together with certificate or key; keep one of the two",
 		}},
 		{"crl", with(t, "client_ca: ca.pem}", "client_ca: ca.pem, crl: [a.crl]}"), []string{"listen.tls.crl (line 4): not supported by this version; write [] or leave it out"}},
-		{"swap", minimal + "connections: {renewal: swap}\n", []string{"connections.renewal (line 12): swap is not supported yet; write auto or reauthenticate, or leave it out"}},
 		{"reauthenticate", minimal + "connections: {renewal: reauthenticate}\n", nil},
+		{"swap", minimal + "connections: {renewal: swap}\n", nil},
 
 		// Addresses.
 		{"no port", with(t, `"broker-1:9094"`, "broker-1"), []string{`kafka.bootstrap[0] (line 6): "broker-1" is not an address; write host:port, or [IPv6]:port`}},

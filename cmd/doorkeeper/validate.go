@@ -37,9 +37,6 @@ func validateLater(c *Config, r *report) {
 	if len(c.Listen.TLS.CRL) > 0 {
 		r.addOnce("listen.tls.crl", text+"write [] or leave it out")
 	}
-	if c.Connections.Renewal == renewalSwap {
-		r.addOnce("connections.renewal", "swap is not supported yet; write auto or reauthenticate, or leave it out")
-	}
 }
 
 func validateListen(c *Config, r *report) {

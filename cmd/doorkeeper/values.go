@@ -13,6 +13,8 @@ import (
 
 	"go.uber.org/zap/zapcore"
 	"go.yaml.in/yaml/v3"
+
+	"doorkeeper/connections"
 )
 
 // Duration is a time span of zero or more, written as 10s, 5m or 24h.
@@ -279,6 +281,17 @@ const (
 // UnmarshalText implements encoding.TextUnmarshaler.
 func (r *Renewal) UnmarshalText(text []byte) error {
 	return choose(r, text, renewalAuto, renewalReauthenticate, renewalSwap)
+}
+
+func (r Renewal) policy() connections.RenewalPolicy {
+	switch r {
+	case renewalReauthenticate:
+		return connections.RenewReauthenticate
+	case renewalSwap:
+		return connections.RenewSwap
+	default:
+		return connections.RenewAuto
+	}
 }
 
 // Format is the form of log lines.
