@@ -62,6 +62,7 @@ type session struct {
 	clientGone bool
 	nAnswers   uint64
 
+	expiry *time.Timer     // of the certificate
 	ctx    context.Context //nolint:containedctx // ends with the session; its cause is the session's end
 	cancel context.CancelCauseFunc
 	ended  atomic.Pointer[Error]
@@ -90,15 +91,34 @@ func (s *session) start(ctx context.Context) {
 
 // run is the request goroutine: it serves the client and then takes everything down.
 func (s *session) run() {
-	// The session must not outlive the certificate that it stands on.
-	expiry := time.AfterFunc(time.Until(s.identity.NotAfter), func() {
-		s.end(endingf(ReasonCertificate, SideClient, "the certificate, or one of its issuers, was valid until %s", s.identity.NotAfter.UTC().Format(time.RFC3339)))
-	})
-	defer expiry.Stop()
+	s.expiry = time.AfterFunc(lookAtClock, s.expire)
+	s.expiry.Reset(nextLook(time.Now(), s.identity.NotAfter))
+	defer s.expiry.Stop()
 	defer s.close()
 	defer s.guard()
 	s.end(s.requests())
 	s.finish()
+}
+
+// lookAtClock is how often a session holds the end of its certificate against the wall
+// clock, which may have been set since; all other times are durations.
+const lookAtClock = time.Minute
+
+// nextLook is how long the certificate need not be looked at.
+func nextLook(now, notAfter time.Time) time.Duration {
+	return min(max(notAfter.Round(0).Sub(now.Round(0)), 0), lookAtClock) // Round: the wall clock's time
+}
+
+// expire ends the session if the certificate that it stands on is over.
+func (s *session) expire() {
+	switch rest := nextLook(time.Now(), s.identity.NotAfter); {
+	case s.ended.Load() != nil:
+		return
+	case rest > 0:
+		s.expiry.Reset(rest)
+		return
+	}
+	s.end(endingf(ReasonCertificate, SideClient, "the certificate, or one of its issuers, was valid until %s", s.identity.NotAfter.UTC().Format(time.RFC3339)))
 }
 
 // guard turns a panic of one session into that session's end.
