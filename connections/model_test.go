@@ -287,7 +287,7 @@ func (s *schedule) interrupt(stop chan struct{}) {
 
 // dial is what new legs meet.
 func (s *schedule) dial(n int, sc *script) error {
-	if n == 0 || s.broken == "" || n%s.often != 0 {
+	if !s.isBroken(n) {
 		return nil
 	}
 	switch s.broken {
@@ -305,6 +305,10 @@ func (s *schedule) dial(n int, sc *script) error {
 		sc.versions = func(v *visit, r request) bool { return v.reply(r, versionsResponse(0, 1, 3, 36, 18)) }
 	}
 	return nil
+}
+
+func (s *schedule) isBroken(leg int) bool {
+	return leg > 0 && s.broken != "" && leg%s.often == 0
 }
 
 // tell writes down what happened, for whoever looks for the mistake.
@@ -469,6 +473,9 @@ func (s *schedule) judge(sent int, wrote, read error) {
 		}
 		if s.plan[r.correlation].Ties {
 			tied = r.leg
+		}
+		if s.broken == "other" && s.isBroken(r.leg) {
+			s.t.Errorf("request %d was read on leg %d, which has other versions", r.correlation, r.leg)
 		}
 	}
 	for i, id := range ids {
