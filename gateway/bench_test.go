@@ -103,6 +103,7 @@ func BenchmarkRelay(b *testing.B) {
 			for b.Loop() {
 				leg.roundTrip(frame, answer)
 			}
+			reportOwn(b, leg, frame, answer)
 		})
 	}
 }
@@ -118,6 +119,7 @@ func BenchmarkRelayFetch(b *testing.B) {
 				for b.Loop() {
 					leg.roundTrip(frame, answer)
 				}
+				reportOwn(b, leg, frame, answer)
 			})
 		}
 	}

@@ -22,7 +22,7 @@ var ErrFrame = errors.New("not the Kafka protocol")
 // the usual cause is a client that speaks another protocol.
 func RequestLength(head [LengthSize]byte, limit int64) (int, error) {
 	if what := foreign(head); what != "" {
-		return 0, fmt.Errorf("%w: the bytes %q begin %s", ErrFrame, head[:], what)
+		return 0, fmt.Errorf("%w: the bytes %q begin %s", ErrFrame, string(head[:]), what) // head itself would be garbage of every call
 	}
 	n := int32(binary.BigEndian.Uint32(head[:])) //nolint:gosec // G115: the protocol's length is signed; negative ones are refused below
 	switch {
