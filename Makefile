@@ -58,7 +58,8 @@ fuzz: ## every fuzz target for FUZZTIME
 	grep -rno --include='*_test.go' '^func Fuzz[A-Za-z0-9_]*' . | while IFS=: read -r file _ target; do \
 	  go test -run '^$$' -fuzz "^$${target#func }\$$" -fuzztime $(FUZZTIME) "$$(dirname "$$file")"; done
 
-bench: ## every benchmark
+bench: ## direct TLS against through the gateway, then every benchmark
+	go run ./integration/bench
 	go test -run '^$$' -bench . -benchmem ./...
 
 govulncheck: ## known faults in what is used (needs the vulnerability database)
