@@ -85,11 +85,12 @@ func putFront(b []byte, size int, correlationID int32) {
 }
 
 // stream passes an answer through a borrowed buffer, length, header and first bytes
-// in one TLS record.
+// in one TLS record. A record of the broker's, whose first bytes may be the answer's
+// front, fits the buffer.
 func (s *session) stream(conn *connections.KafkaConnection, a connections.Answer) *Error {
-	buffer := s.g.cfg.Buffers.Get()
-	defer s.g.cfg.Buffers.Put(buffer)
-	b := (*buffer)[:wire.BufferSize]
+	buffer := s.g.cfg.Buffers.GetRecord()
+	defer s.g.cfg.Buffers.PutRecord(buffer)
+	b := *buffer
 	putFront(b, a.Size, a.CorrelationID)
 	have := answerFront
 	left := a.Size

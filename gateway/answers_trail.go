@@ -10,7 +10,7 @@ import (
 
 // Answers with leaders' addresses at their end, behind what may be 100 MB of records. Up
 // to wholeTrail they are read whole and rewritten in full. Beyond, they stream through
-// the one buffer that every answer streams through: the walk says where the tail begins,
+// the small buffer that every answer streams through: the walk says where the tail begins,
 // the length is with the client already, and the tail has to fit.
 
 // wholeTrail is the largest such answer that is rewritten in full, in bytes behind the
@@ -19,13 +19,13 @@ const wholeTrail = wire.BufferSize - answerFront
 
 // trail passes an answer whose end is rewritten.
 func (s *session) trail(conn *connections.KafkaConnection, p pending, a connections.Answer) *Error {
+	if a.Size > wholeTrail {
+		return s.longTrail(conn, p, a)
+	}
 	buffer := s.g.cfg.Buffers.Get()
 	defer s.g.cfg.Buffers.Put(buffer)
 	b := (*buffer)[:wire.BufferSize]
 	putFront(b, a.Size, a.CorrelationID)
-	if a.Size > wholeTrail {
-		return s.longTrail(conn, p, a.Size, b)
-	}
 	have := answerFront
 	for have < answerFront+a.Size {
 		n, err := conn.Read(b[have : answerFront+a.Size])
@@ -58,13 +58,17 @@ func (s *session) trail(conn *connections.KafkaConnection, p pending, a connecti
 	return s.deliver(out)
 }
 
-// longTrail streams an answer of size bytes through b, of which the front is filled, up
-// to its tail. Nothing of a piece is passed on before the walk has been over it.
-func (s *session) longTrail(conn *connections.KafkaConnection, p pending, size int, b []byte) *Error {
+// longTrail streams an answer up to its tail. Nothing of a piece is passed on before the
+// walk has been over it.
+func (s *session) longTrail(conn *connections.KafkaConnection, p pending, a connections.Answer) *Error {
+	buffer := s.g.cfg.Buffers.GetRecord()
+	defer s.g.cfg.Buffers.PutRecord(buffer)
+	b := *buffer
+	putFront(b, a.Size, a.CorrelationID)
 	var walk wire.Walk
-	walk.Begin(p.rule.answers[p.version], size)
+	walk.Begin(p.rule.answers[p.version], a.Size)
 	have := answerFront
-	for left := size; left > 0; {
+	for left := a.Size; left > 0; {
 		n, err := conn.Read(b[have:min(len(b), have+left)])
 		if err != nil {
 			return s.brokerError(unexpected(err))
@@ -97,6 +101,12 @@ func (s *session) tail(conn *connections.KafkaConnection, p pending, b []byte, a
 		}
 		have = copy(b, b[at:have])
 		at = 0
+	}
+	if have+left > len(b) && have+left <= wire.BufferSize { // hundreds of addresses
+		buffer := s.g.cfg.Buffers.Get()
+		defer s.g.cfg.Buffers.Put(buffer)
+		have = copy(*buffer, b[:have])
+		b = (*buffer)[:wire.BufferSize]
 	}
 	if have+left > len(b) {
 		return s.endlessTail(conn, p, b, have+left, left)

@@ -126,6 +126,40 @@ func TestTheLargestAnswerRewrittenInFull(t *testing.T) {
 	}
 }
 
+// A tail that is longer than what answers stream through, and no longer than what is
+// held, is rewritten as any other.
+func TestALongTailIsRewritten(t *testing.T) {
+	f := newFixture(t, nil)
+	for _, p := range led(newPolicy()) {
+		for _, more := range []int{wire.RecordSize - 1000, wire.RecordSize + 1, 40 << 10} {
+			if p.version != p.rule.max {
+				continue
+			}
+			answer := leaders(p, 100<<10, brokerHost, 1)
+			var tags kmsg.Tags
+			tags.Set(5, bytes.Repeat([]byte{'t'}, more))
+			setTags(answer, tags)
+			in := encoded(p, answer)
+			f.broker.mu.Lock()
+			f.broker.raw = pieces(in)
+			f.broker.mu.Unlock()
+			c := f.dial("alice")
+			c.send(request(p), request(p))
+			for range 2 {
+				_, got := c.receive()
+				want, fitted, err := fitTogether(p, f.routes, in)
+				if err != nil || !fitted {
+					t.Fatal(fitted, err)
+				}
+				if !bytes.Equal(got, want) || !bytes.Contains(got, []byte("127.0.0.1")) {
+					t.Errorf("%s, a tag of %d bytes: %d bytes that are not the %d expected", kmsg.NameForKey(p.key), more, len(got), len(want))
+				}
+			}
+			_ = c.Close()
+		}
+	}
+}
+
 // S13: a tail larger than what is held, and more than leaders' addresses ever take, is
 // emptied without having been held.
 func TestATailThatIsTooLongToBeHeld(t *testing.T) {
