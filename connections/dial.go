@@ -140,6 +140,7 @@ type Config struct {
 type Dialer struct {
 	cfg   Config
 	slots slots
+	hosts hosts
 	dial  func(ctx context.Context, network, address string) (net.Conn, error)
 }
 
@@ -170,7 +171,7 @@ func NewDialer(cfg Config) *Dialer {
 	// connections too.
 	keepAlive := net.KeepAliveConfig{Enable: true, Idle: 30 * time.Second, Interval: 10 * time.Second, Count: 3}
 	d := &net.Dialer{KeepAliveConfig: keepAlive}
-	return &Dialer{cfg: cfg, dial: d.DialContext, slots: slots{size: cfg.DialsPerBroker}}
+	return &Dialer{cfg: cfg, dial: d.DialContext, slots: slots{size: cfg.DialsPerBroker}, hosts: hosts{base: cfg.TLS}}
 }
 
 // Open returns a connection that is logged in and takes requests; the caller owns it
@@ -221,7 +222,7 @@ func (d *Dialer) leg(ctx context.Context, target Target, kind Kind, credential *
 	}
 	ctx, cancel := context.WithTimeout(ctx, d.cfg.DialTimeout)
 	defer cancel()
-	stream, err := d.connect(ctx, target, d.cfg.TLS.Clone())
+	stream, err := d.connect(ctx, target, d.hosts.config(target.Host))
 	// Only what the broker has not accepted yet fills its backlog; a handshake that
 	// has ended proves that it did.
 	release()
@@ -237,7 +238,7 @@ func (d *Dialer) leg(ctx context.Context, target Target, kind Kind, credential *
 	return d.login(ctx, stream, target, kind, credential, client)
 }
 
-// connect does TCP and TLS. tlsConfig is this dial's own. Its errors are *Error.
+// connect does TCP and TLS. tlsConfig verifies the target's host. Its errors are *Error.
 func (d *Dialer) connect(ctx context.Context, target Target, tlsConfig *tls.Config) (*wire.Stream, error) {
 	conn, err := d.dial(ctx, "tcp", target.address())
 	if err != nil {
@@ -248,8 +249,6 @@ func (d *Dialer) connect(ctx context.Context, target Target, tlsConfig *tls.Conf
 		return nil, target.fault(PhaseDial, ownAddress(conn.RemoteAddr()), nil)
 	}
 
-	tlsConfig.ServerName = target.Host
-	tlsConfig.InsecureSkipVerify = false // SCRAM without channel binding has nothing else to tell a broker by
 	stream := wire.Client(conn, tlsConfig, d.cfg.Buffers)
 	if err := stream.Handshake(ctx); err != nil {
 		_ = stream.Abort()

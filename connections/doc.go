@@ -5,7 +5,7 @@
 //
 // Read it in this order, which is the order of a connection's life:
 //
-//   - dial.go:       Dialer: bounded dials per broker, TCP, TLS
+//   - dial.go:       Dialer: bounded dials per broker, TCP, TLS; hosts.go is how it verifies
 //   - peer.go:       who is at the other end: the gateway itself, no TLS, a wrong name
 //   - login.go:      ApiVersions, SaslHandshake, SaslAuthenticate
 //   - scram.go:      the client's side of the SCRAM conversation

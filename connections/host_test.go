@@ -3,6 +3,7 @@ package connections
 import (
 	"context"
 	"crypto/tls"
+	"fmt"
 	"net"
 	"sync"
 	"sync/atomic"
@@ -168,5 +169,26 @@ func TestDialsToOneBrokerAreBounded(t *testing.T) {
 	}
 	if n := len(d.slots.of); n != 0 {
 		t.Errorf("%d addresses are remembered, want 0", n)
+	}
+}
+
+// Configurations are shared by the connections to one host, and by no others; there is
+// an end to how many are kept.
+func TestHostsShareNoConfiguration(t *testing.T) {
+	h := hosts{base: &tls.Config{InsecureSkipVerify: true, MinVersion: tls.VersionTLS13}}
+	a, b := h.config("a.test"), h.config("b.test")
+	if a == b || a != h.config("a.test") || b != h.config("b.test") {
+		t.Error("one configuration for two hosts, or two for one")
+	}
+	for host, c := range map[string]*tls.Config{"a.test": a, "b.test": b} {
+		if c.ServerName != host || c.InsecureSkipVerify || c.MinVersion != tls.VersionTLS13 {
+			t.Errorf("%s: verifies %q, skips %t, from version %x", host, c.ServerName, c.InsecureSkipVerify, c.MinVersion)
+		}
+	}
+	for i := range 2 * hostsMost {
+		h.config(fmt.Sprint(i))
+		if len(h.of) > hostsMost {
+			t.Fatalf("%d configurations", len(h.of))
+		}
 	}
 }

@@ -45,7 +45,7 @@ func (d *Dialer) Probe(ctx context.Context, target Target, client ClientInfo) (*
 	defer cancel()
 
 	peer := &Peer{}
-	config := d.cfg.TLS.Clone()
+	config := verifying(d.cfg.TLS.Clone(), target.Host)
 	config.ClientSessionCache = nil // a resumed session would not ask for a certificate again
 	mine := config.GetClientCertificate
 	config.GetClientCertificate = func(asked *tls.CertificateRequestInfo) (*tls.Certificate, error) {
