@@ -76,7 +76,8 @@ func (s *session) start(ctx context.Context) {
 	s.id = s.g.nextID.Add(1)
 	s.ctx, s.cancel = context.WithCancelCause(ctx)
 	s.queue = newInflight(s.g.cfg.Limits.InFlight)
-	s.log = s.g.cfg.Logger.With(zap.Uint64("session", s.id), zap.String("owner", s.identity.Owner),
+	// Lazily: a copy of the encoder is 1 KiB that most sessions need at their end alone.
+	s.log = s.g.cfg.Logger.WithLazy(zap.Uint64("session", s.id), zap.String("owner", s.identity.Owner),
 		zap.Stringer("client", s.client.RemoteAddr()))
 	s.node = s.entry
 	s.armed = s.deadline
