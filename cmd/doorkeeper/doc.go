@@ -9,7 +9,8 @@
 //   - load.go:     YAML → Config; every problem at once (problems.go)
 //   - env.go:      environment → Config
 //   - validate.go: what must hold between the keys; files.go: what must lie on disk
-//   - log.go, process.go, process_*.go: the logger; limits of the process itself
+//   - log.go, process.go, process_*.go: the logger; limits of the process itself;
+//     collector.go: when garbage is collected
 //   - build.go:    the parts, made in order and undone in reverse
 //   - control.go:  the control client; status.go: node status's own connections;
 //     loops.go: noticing that either leads back here

@@ -22,6 +22,7 @@ var errForced = errors.New("stopped by a second signal; answers under way are lo
 // returned before anything was bound.
 func serve(ctx context.Context, path string, env environment) error {
 	unhardened := harden() // before the first secret is read
+	defer tuneCollector(env.environ)()
 	config, report := loadConfig(path, env.environ)
 	var m material
 	if !report.hopeless {
