@@ -88,7 +88,7 @@ func (e *entry) check(ctx context.Context) {
 	e.mu.Unlock()
 
 	if answered && !known {
-		e.lose("no broker knows it any more", true)
+		e.lose("no broker knows it any more", lossGone)
 		return
 	}
 	e.mu.Lock()
@@ -100,14 +100,22 @@ func (e *entry) check(ctx context.Context) {
 		zap.Object("token", t), zap.Bool("known", known), zap.Bool("answered", answered))
 }
 
+// loss is how a published token was lost.
+type loss uint8
+
+const (
+	lossOver    loss = iota // its life is over
+	lossGone                // Kafka does not have it any more, and nobody here knows why
+	lossOrdered             // it was expired here, by an operator
+)
+
 // lose gives up the published token; sessions that hold leases make the task
 // create another. At once the first time, since an administrator may have expired
-// it; not when young tokens vanish one after the other. vanished says that Kafka
-// does not have it any more.
-func (e *entry) lose(why string, vanished bool) {
+// it; not when young tokens vanish one after the other.
+func (e *entry) lose(why string, how loss) {
 	t := e.current.Load()
 	now := time.Now()
-	if vanished && now.Sub(t.Asked) < lostSoon {
+	if how == lossGone && now.Sub(t.Asked) < lostSoon {
 		e.gone++
 	} else {
 		e.gone = 0
@@ -115,7 +123,7 @@ func (e *entry) lose(why string, vanished bool) {
 	delay := vanishDelay(e.gone, vanishMost, rand.Float64())
 	e.move(evLost, func() {
 		e.suspect, e.wanted, e.doomed, e.replaceBy = false, false, false, time.Time{}
-		e.vanished = vanished
+		e.vanished, e.ordered = how != lossOver, how == lossOrdered
 		if delay > 0 {
 			e.failures++
 			e.failure = &Error{

@@ -31,6 +31,7 @@ type entry struct {
 	doomed    bool      // a login showed that the token is over: it must be given up
 	replaceBy time.Time // the token should be replaced by then; zero: as planned
 	vanished  bool      // the token in current is gone at Kafka
+	ordered   bool      // it was expired here, and Kafka has confirmed it
 	retired   []*retired
 	found     []Issued     // tokens of this instance that came up at Kafka
 	inherit   bool         // they are of an earlier run, and may be adopted

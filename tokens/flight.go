@@ -148,7 +148,7 @@ func (e *entry) takeTurn(ctx context.Context) *Error {
 	if !ok {
 		err := &Error{
 			Phase: PhaseCreate, Reason: ReasonBusy, Owner: e.owner, Node: NoNode, Retry: true,
-			Cure: "more new owners come than get a token per second; if that is to be expected, raise the rate of creations, which costs every broker about 5 ms of its metadata thread per token",
+			Cure: "more new owners come than get a token per second; if that is to be expected, raise limits.token_creations, which costs every broker about 5 ms of its metadata thread per token",
 		}
 		s.failed(err)
 		return err
@@ -246,9 +246,10 @@ func (e *entry) publish(t *Token, ev event) {
 		e.current.Store(t)
 		e.failure, e.retryAt = nil, time.Time{}
 		e.suspect, e.wanted, e.doomed, e.replaceBy, e.vanished = false, false, false, time.Time{}, false
-		if old != nil {
+		if old != nil && !e.ordered {
 			e.retired = append(e.retired, newRetired(old))
 		}
+		e.ordered = false
 	})
 	e.backoff.Reset()
 	s := e.source

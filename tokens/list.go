@@ -87,10 +87,15 @@ func (e *entry) heldLocked() int {
 }
 
 // ExpireOwner expires every token of owner that is held here, also while somebody
-// logs in with it. Sessions that have logged in with them go on (Kafka ends none):
-// the caller ends those first, or the owner's next login makes a new token. It
-// waits for a creation under way, and ends with an *Error when ctx or the source
-// ends, when nothing of the owner is held (ReasonNotHeld), or when Kafka refuses.
+// logs in with it. It waits for a creation under way, and ends with an error, among
+// whose causes is an *Error, when ctx or the source ends, when nothing of the owner is
+// held (ReasonNotHeld), or when Kafka refuses. A call that ctx has ended may still take
+// effect.
+//
+// Sessions that have logged in with these tokens go on (Kafka ends none), and a broker
+// that has not heard of the expiry yet still takes a login with them. Whoever has a
+// lease may be about to make one: what was acquired before ExpireOwner returns is for
+// the caller to end. What is acquired after it returned nil is none of these tokens.
 func (s *Source) ExpireOwner(ctx context.Context, owner string) error {
 	done := make(chan error, 1)
 	key := owner

@@ -8,6 +8,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"doorkeeper/internal/secret"
 )
 
 func TestListShowsEveryOwner(t *testing.T) {
@@ -89,6 +91,61 @@ func TestExpireOwner(t *testing.T) {
 		var e *Error
 		if err := b.source.ExpireOwner(b.ctx, "bob"); !errors.As(err, &e) {
 			b.Errorf("after the stop: %v", err)
+		}
+	})
+}
+
+// An operator who repeats himself is no sign that something else expires tokens: the
+// next one comes at once each time.
+func TestExpireOwnerAgainAndAgain(t *testing.T) {
+	withBed(t, nil, func(b *bed) {
+		begin := time.Now()
+		for range 5 {
+			l := b.acquire("alice")
+			tok := l.Token()
+			if err := b.source.ExpireOwner(b.ctx, "alice"); err != nil || !b.kafka.hasExpired(tok.ID) {
+				b.Fatalf("%v, expired %v", err, b.kafka.expired)
+			}
+			l.Release()
+		}
+		l := b.acquire("alice")
+		defer l.Release()
+		if n := b.source.List()[1].Held; n != 1 {
+			b.Errorf("%d tokens are held, though all but one are gone for certain", n)
+		}
+		if took := time.Since(begin); took > time.Second {
+			b.Errorf("six creations took %v", took)
+		}
+	})
+}
+
+// What an earlier run left, and comes up just then, is expired too and not handed out.
+func TestExpireOwnerBeforeAnAdoption(t *testing.T) {
+	withBed(t, func(k *fakeKafka, _ *Config) {
+		k.onCreate = func(_ int, c Creation) error {
+			if c.Owner == "alice" {
+				return brokerError(PhaseCreate, codeNotAuthorized, errors.New("refused"), c.Owner, gatewayName)
+			}
+			return nil
+		}
+	}, func(b *bed) {
+		_, _ = b.source.Acquire(b.ctx, "alice")
+		now := time.Now()
+		before := Issued{ID: "before", OwnerType: "User", Owner: "alice", Requester: gatewayName, Renewers: []string{gatewayName, testMarker},
+			HMAC: secret.New("hmac before"), Issue: now.Add(b.kafka.clock), Expiry: now.Add(b.kafka.clock + time.Hour)}
+		b.kafka.plant(before)
+		e, done := b.source.find("alice"), make(chan error, 1)
+		e.mu.Lock()
+		e.found, e.inherit = append(e.found, before), true
+		e.orders = append(e.orders, done)
+		e.mu.Unlock()
+		e.nudge()
+		if err := <-done; err != nil || !b.kafka.hasExpired("before") {
+			b.Errorf("%v, expired %v", err, b.kafka.expired)
+		}
+		b.sleep(time.Second)
+		if v := b.source.List()[1]; v.TokenID != "" || v.Held != 0 {
+			b.Errorf("%+v", v)
 		}
 	})
 }

@@ -161,13 +161,14 @@ func (e *entry) expireSealed(ctx context.Context, t *Token) error {
 }
 
 // obey expires everything of the owner at once, logins under way or not, because an
-// operator wants it so.
+// operator wants it so. What has just come up at Kafka is among it, and not adopted.
 func (e *entry) obey(ctx context.Context) {
 	e.mu.Lock()
-	orders := e.orders
-	e.orders = nil
+	orders, found := e.orders, e.found
+	e.orders, e.found, e.inherit = nil, nil, false
 	published := e.state == Live || e.state == Replacing
 	e.mu.Unlock()
+	e.settle(found, false, time.Time{})
 
 	t := e.current.Load()
 	some := len(e.retired) > 0
@@ -184,7 +185,7 @@ func (e *entry) obey(ctx context.Context) {
 		if err := e.expire(ctx, t); err != nil {
 			errs = append(errs, err)
 		} else {
-			e.lose("an operator expired it", true)
+			e.lose("an operator expired it", lossOrdered)
 		}
 	}
 	err := errors.Join(errs...)

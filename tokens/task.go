@@ -205,9 +205,9 @@ func (e *entry) do(ctx context.Context, act action) bool {
 		doomed := e.doomed
 		e.mu.Unlock()
 		if doomed {
-			e.lose("a broker said that its life is over", false)
+			e.lose("a broker said that its life is over", lossOver)
 		} else {
-			e.lose("its life is over and it has no successor", false)
+			e.lose("its life is over and it has no successor", lossOver)
 		}
 	case actCreate:
 		e.move(evDemand, nil)
