@@ -11,6 +11,8 @@ import (
 	"hash"
 	"io"
 	"net"
+	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -35,6 +37,7 @@ type asked struct {
 	correlation  int32
 	clientID     string
 	body         []byte
+	token        string // that the connection logged in with
 }
 
 // broker is a scripted broker with node id 1.
@@ -48,6 +51,8 @@ type broker struct {
 	again func(step int, conn net.Conn, a asked) (did, goOn bool)
 	// answer gives the frame's bytes behind the correlation id, or nil for none.
 	answer func(a asked) []byte
+	// early, if set, is called with the token's id while a login is under way.
+	early func(id string)
 	// raw, if set, has the connection to itself after the login.
 	raw func(conn net.Conn)
 
@@ -68,6 +73,9 @@ type issuer struct {
 	fail    error
 	hang    bool
 	life    time.Duration // of tokens; 0: an hour
+	expired []string      // ids; the broker still takes them, as one that has not heard of it
+	refuse  error         // of expiries
+	asked   func()        // called while Kafka is asked for one
 }
 
 func (i *issuer) Create(ctx context.Context, c tokens.Creation) (tokens.Issued, error) {
@@ -100,7 +108,27 @@ func (i *issuer) Create(ctx context.Context, c tokens.Creation) (tokens.Issued, 
 
 func (i *issuer) Known(context.Context, int32, string, string) (bool, error) { return true, nil }
 func (i *issuer) Nodes(context.Context) ([]int32, error)                     { return []int32{1}, nil }
-func (i *issuer) Expire(context.Context, secret.Text) error                  { return nil }
+
+func (i *issuer) Expire(_ context.Context, hmac secret.Text) error {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	if asked := i.asked; asked != nil {
+		i.mu.Unlock()
+		asked()
+		i.mu.Lock()
+	}
+	if i.refuse == nil {
+		i.expired = append(i.expired, strings.TrimPrefix(hmac.Reveal(), "hmac of "))
+	}
+	return i.refuse
+}
+
+// gone are the ids of the tokens that were expired, in order.
+func (i *issuer) gone() []string {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	return slices.Clone(i.expired)
+}
 
 func (i *issuer) password(id string) (string, bool) {
 	i.mu.Lock()
@@ -167,7 +195,8 @@ func (b *broker) seen() []asked {
 }
 
 func (b *broker) serve(conn net.Conn) {
-	if !b.login(conn) {
+	token, ok := b.login(conn)
+	if !ok {
 		return
 	}
 	b.mu.Lock()
@@ -189,6 +218,7 @@ func (b *broker) serve(conn net.Conn) {
 			}
 			continue
 		}
+		a.token = token
 		b.mu.Lock()
 		b.requests = append(b.requests, a)
 		answer := b.answer
@@ -226,7 +256,7 @@ func readAsked(r io.Reader) (asked, error) {
 	if h, err = wire.ParseHeader(frame, request.IsFlexible()); err != nil {
 		return asked{}, err
 	}
-	return asked{h.Key, h.Version, h.CorrelationID, string(h.ClientID), frame[h.Size:]}, nil
+	return asked{key: h.Key, version: h.Version, correlation: h.CorrelationID, clientID: string(h.ClientID), body: frame[h.Size:]}, nil
 }
 
 func writeAnswer(w io.Writer, correlation int32, body []byte) error {
@@ -275,8 +305,10 @@ func (b *broker) sensible(a asked) []byte {
 }
 
 // login plays the broker's part of ApiVersions, SaslHandshake and SCRAM.
-func (b *broker) login(conn net.Conn) bool {
-	return b.authenticate(conn, b.conversation(), func(int, asked) (bool, bool) { return false, true })
+func (b *broker) login(conn net.Conn) (token string, ok bool) {
+	conversation := b.conversation()
+	ok = b.authenticate(conn, conversation, func(int, asked) (bool, bool) { return false, true })
+	return conversation.Username(), ok
 }
 
 // renew plays its part of a re-authentication, whose SaslHandshake it has read: nothing
@@ -328,7 +360,11 @@ func (b *broker) conversation() *scram.ServerConversation {
 		}
 		b.mu.Lock()
 		b.names = append(b.names, id)
+		early := b.early
 		b.mu.Unlock()
+		if early != nil {
+			early(id)
+		}
 		client, err := generator.NewClientUnprepped(id, password, "")
 		if err != nil {
 			return scram.StoredCredentials{}, err

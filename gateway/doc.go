@@ -24,6 +24,7 @@
 //	rewrite.go   brokers' addresses → the gateway's: copying all but what is replaced;
 //	             rewrite_brokers.go the messages, rewrite_trail.go the ends of large ones
 //	local.go     answers made here
+//	expire.go    what an operator can do: end an owner's token and sessions
 //	errors.go    the reasons for which sessions end
 //	observe.go   the hooks for metrics
 //

@@ -15,6 +15,7 @@ const (
 	ReasonShutdown      Reason = "shutdown"            // the gateway stops
 	ReasonSessionEnding Reason = "session_ending"      // the broker leg's authentication is about to end (KIP-368), and could not be renewed
 	ReasonCertificate   Reason = "certificate_expired" // the client certificate's, or its issuer's, time is over
+	ReasonOperator      Reason = "expired_by_operator" // an operator had the owner's token expired (doorkeeper tokens expire)
 
 	ReasonNotReady       Reason = "not_ready"           // the gateway does not know its own principal yet
 	ReasonLimitSessions  Reason = "limit_sessions"      // limits.sessions

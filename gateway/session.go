@@ -66,6 +66,7 @@ type session struct {
 	ctx    context.Context //nolint:containedctx // ends with the session; its cause is the session's end
 	cancel context.CancelCauseFunc
 	ended  atomic.Pointer[Error]
+	over   chan struct{} // closed when the broker leg is closed and the end is counted
 
 	mu    sync.Mutex
 	phase phase
@@ -75,6 +76,7 @@ type session struct {
 func (s *session) start(ctx context.Context) {
 	s.id = s.g.nextID.Add(1)
 	s.ctx, s.cancel = context.WithCancelCause(ctx)
+	s.over = make(chan struct{})
 	s.queue = newInflight(s.g.cfg.Limits.InFlight)
 	// Lazily: a copy of the encoder is 1 KiB that most sessions need at their end alone.
 	s.log = s.g.cfg.Logger.WithLazy(zap.Uint64("session", s.id), zap.String("owner", s.identity.Owner),
@@ -131,17 +133,19 @@ func (s *session) guard() {
 	}
 }
 
-// end ends the session for a reason; only the first one counts. It wakes both
-// goroutines. It may be called by any goroutine, and does not wait.
-func (s *session) end(e *Error) {
+// end ends the session for a reason; only the first one counts, and end tells whether
+// this is it. It wakes both goroutines. It may be called by any goroutine, and does not
+// wait.
+func (s *session) end(e *Error) bool {
 	if !s.ended.CompareAndSwap(nil, e) {
-		return
+		return false
 	}
 	s.cancel(e)
 	_ = s.client.SetReadDeadline(past)
 	if e.cuts() {
 		s.abort()
 	}
+	return true
 }
 
 // cuts tells of an end whether nothing more may pass in either direction. With the
@@ -204,6 +208,7 @@ func (s *session) close() {
 	s.cancel(e)
 	s.g.cfg.Observer.SessionEnded(string(e.Reason))
 	s.report(e)
+	close(s.over)
 	if e.Reason == ReasonClientClosed || e.Reason == ReasonClientLost {
 		_ = s.client.Close()
 	} else {
@@ -226,7 +231,7 @@ func (s *session) report(e *Error) {
 		fields = append(fields, zap.NamedError("cause", e.Err))
 	}
 	switch {
-	case e.Reason == ReasonClientClosed, e.Reason == ReasonShutdown, e.Reason == ReasonSessionEnding,
+	case e.Reason == ReasonClientClosed, e.Reason == ReasonShutdown, e.Reason == ReasonSessionEnding, e.Reason == ReasonOperator,
 		e.Reason == ReasonBrokerLost && s.queue.len() == 0: // brokers close idle connections after ten minutes
 		s.log.Info("session ended", fields...)
 	default:
