@@ -89,8 +89,8 @@ func (e *entry) heldLocked() int {
 // ExpireOwner expires every token of owner that is held here, also while somebody
 // logs in with it. It waits for a creation under way, and ends with an error, among
 // whose causes is an *Error, when ctx or the source ends, when nothing of the owner is
-// held (ReasonNotHeld), or when Kafka refuses. A call that ctx has ended may still take
-// effect.
+// held (ReasonNotHeld), or when Kafka refuses. A call that ctx has ended while Kafka was
+// being asked may still take effect; Lost says so.
 //
 // Sessions that have logged in with these tokens go on (Kafka ends none), and a broker
 // that has not heard of the expiry yet still takes a login with them. Whoever has a
@@ -117,10 +117,22 @@ func (s *Source) ExpireOwner(ctx context.Context, owner string) error {
 	case err := <-done:
 		return err
 	case <-ctx.Done():
-		return &Error{Phase: PhaseExpire, Reason: ReasonTimeout, Owner: owner, Node: NoNode, Retry: true, Err: ctx.Err()}
+		return &Error{
+			Phase: PhaseExpire, Reason: ReasonTimeout, Owner: owner, Node: NoNode, Retry: true, Err: ctx.Err(),
+			Lost: !e.withdraw(done),
+		}
 	case <-s.stopped:
 		return s.stoppedError(owner)
 	}
+}
+
+// withdraw takes an order back; false: it is being carried out.
+func (e *entry) withdraw(order chan error) bool {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	before := len(e.orders)
+	e.orders = slices.DeleteFunc(e.orders, func(o chan error) bool { return o == order })
+	return len(e.orders) < before
 }
 
 func (s *Source) notHeldError(owner string) *Error {

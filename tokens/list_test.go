@@ -150,15 +150,28 @@ func TestExpireOwnerBeforeAnAdoption(t *testing.T) {
 	})
 }
 
+// An order that was not begun is taken back; one that is under way may take effect.
 func TestExpireOwnerEndsWithItsContext(t *testing.T) {
-	withBed(t, func(k *fakeKafka, _ *Config) { k.latency = time.Hour }, func(b *bed) {
-		go func() { _, _ = b.source.Acquire(b.ctx, "alice") }()
-		b.sleep(time.Second)
-		ctx, cancel := context.WithTimeout(b.ctx, 100*time.Millisecond)
-		defer cancel()
-		begin := time.Now()
-		if err := b.source.ExpireOwner(ctx, "alice"); !errors.Is(err, context.DeadlineExceeded) || time.Since(begin) != 100*time.Millisecond {
-			b.Errorf("%v after %v", err, time.Since(begin))
+	withBed(t, nil, func(b *bed) {
+		l := b.acquire("alice")
+		defer l.Release()
+		ends := func(lost bool) {
+			b.Helper()
+			ctx, cancel := context.WithTimeout(b.ctx, 100*time.Millisecond)
+			defer cancel()
+			begin := time.Now()
+			var e *Error
+			err := b.source.ExpireOwner(ctx, "alice")
+			if !errors.Is(err, context.DeadlineExceeded) || time.Since(begin) != 100*time.Millisecond || !errors.As(err, &e) || e.Lost != lost {
+				b.Errorf("%v after %v", err, time.Since(begin))
+			}
+		}
+		b.kafka.set(func() { b.kafka.slowExp = time.Second })
+		ends(true)
+		ends(false) // waits for the other
+		b.sleep(10 * time.Second)
+		if n := len(b.kafka.expired); n != 1 {
+			b.Errorf("%d expiries", n)
 		}
 	})
 }
