@@ -19,6 +19,7 @@
 //   - names.go:       names and characters that no client may have
 //   - handshake.go:   why a handshake failed, in an operator's words
 //   - client.go:      the configuration for connections to brokers
+//   - operators.go:   the configuration of the admin address, and who may do what there
 //   - inspect.go:     each file of the configuration, looked at by itself
 //   - explain.go:     a client's certificate, step by step; clientfile.go: its file
 //   - errors.go:      ConfigError, Refusal
@@ -33,5 +34,5 @@
 //
 // The package has no goroutines and no locks: snapshots never change and are
 // published by an atomic pointer. Files are read by New, NewClient, NewMapping,
-// InspectServer, InspectClient and Explain alone, and only regular ones.
+// NewOperators, the Inspect functions and Explain alone, and only regular ones.
 package tlsconf
