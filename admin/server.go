@@ -2,6 +2,7 @@ package admin
 
 import (
 	"context"
+	"crypto/tls"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -28,6 +29,8 @@ const (
 // Config is what the server shows and where.
 type Config struct {
 	Address string       // host:port
+	TLS     *tls.Config  // nil: plain HTTP
+	Tokens  *Tokens      // the pages of tokens; nil: there are none
 	Metrics *Metrics     // for /metrics
 	Ready   func() error // for /readyz; nil means ready. It must not block; errors.Join lists several reasons
 	Status  func() any   // for /, encoded as JSON; nil shows nothing. It must not block, and hold nothing secret
@@ -39,6 +42,12 @@ type Server struct {
 	config   Config
 	http     *http.Server
 	listener net.Listener
+	loopback bool // it listens where this machine alone can reach it
+	// Slots of the pages of tokens.
+	lists, expiries chan struct{}
+	// base outlives Run's context until what is under way has had its time. Set by Run.
+	base         context.Context //nolint:containedctx // its life is Run's, which ends it
+	expireWithin time.Duration
 }
 
 // New returns a server that is not bound yet.
@@ -46,7 +55,7 @@ func New(c Config) *Server {
 	if c.Logger == nil {
 		c.Logger = zap.NewNop()
 	}
-	s := &Server{config: c}
+	s := &Server{config: c, lists: make(chan struct{}, maxLists), expiries: make(chan struct{}, maxExpiries), expireWithin: expireWithin}
 	mux := http.NewServeMux()
 	mux.Handle("GET /metrics", promhttp.HandlerFor(c.Metrics.registry, promhttp.HandlerOpts{
 		Registry:            c.Metrics.registry,
@@ -58,6 +67,10 @@ func New(c Config) *Server {
 	mux.HandleFunc("GET /livez", func(w http.ResponseWriter, _ *http.Request) { text(w, http.StatusOK, "live\n") })
 	mux.HandleFunc("GET /readyz", s.readyz)
 	mux.HandleFunc("GET /{$}", s.status)
+	if c.Tokens != nil {
+		mux.HandleFunc(PathTokens, s.guarded(http.MethodGet, s.lists, s.listTokens))
+		mux.HandleFunc(PathExpire, s.guarded(http.MethodPost, s.expiries, s.expireToken))
+	}
 	s.http = &http.Server{
 		Handler:           mux,
 		ReadHeaderTimeout: headerTimeout,
@@ -78,6 +91,7 @@ func (s *Server) Listen(ctx context.Context) error {
 		return fmt.Errorf("bind the admin listener (admin.address): %w", err)
 	}
 	s.listener = l
+	s.loopback = isLoopback(hostOf(l.Addr().String())) // what was bound, whatever its name
 	return nil
 }
 
@@ -91,15 +105,29 @@ func (s *Server) Addr() net.Addr {
 
 // Run serves until ctx ends, then lets pages under way finish for 2 s at most,
 // and returns nil. It binds first unless Listen has. It returns an error when the
-// listener fails.
+// listener fails. No request about tokens is under way when it has returned.
 func (s *Server) Run(ctx context.Context) error {
 	if s.listener == nil {
 		if err := s.Listen(ctx); err != nil {
 			return err
 		}
 	}
+	base, end := context.WithCancel(context.WithoutCancel(ctx))
+	s.base = base
+	defer func() {
+		end()
+		for _, slots := range []chan struct{}{s.lists, s.expiries} {
+			for range cap(slots) { // whoever has one is waited for, and nobody gets one any more
+				slots <- struct{}{}
+			}
+		}
+	}()
+	var listener net.Listener = newSlotted(s.listener, maxConnections)
+	if s.config.TLS != nil {
+		listener = tls.NewListener(listener, s.config.TLS)
+	}
 	served := make(chan error, 1)
-	go func() { served <- s.http.Serve(s.listener) }()
+	go func() { served <- s.http.Serve(listener) }()
 	select {
 	case err := <-served:
 		return fmt.Errorf("serve the admin pages: %w", err)
