@@ -39,6 +39,8 @@ type material struct {
 	token    *tls.Config // towards the token listener
 	control  *tls.Config // towards the control listener
 	password secret.Text
+	// operators are nil where the admin address speaks plain HTTP.
+	operators *tlsconf.Operators
 }
 
 // readMaterial reads every file that the configuration names, and lets the other
@@ -57,6 +59,10 @@ func readMaterial(c *Config, r *report) material {
 	r.addErrors(err)
 	m.control, err = tlsconf.NewClient(tlsconf.ClientFiles(c.Kafka.Control.TLS), "kafka.control.tls")
 	r.addErrors(err)
+	if c.Admin.TLS.on() {
+		m.operators, err = tlsconf.NewOperators(c.operators(from))
+		r.addErrors(err)
+	}
 	// The watcher alone reads the list of allowed addresses; this one is not kept.
 	_, err = nodestatus.New(nodestatus.Config{
 		Bootstrap: bootstrap(c.Kafka.Bootstrap), Dial: new(statusDialer).dial, Allowed: c.Kafka.Addresses,
@@ -92,7 +98,7 @@ func build(c *Config, m material, log *zap.Logger) (_ *parts, err error) {
 
 	p.tokens = tokens.New(tokens.Config{
 		Issuer: tokens.NewKadmIssuer(control), Instance: c.Instance,
-		Lifetime: c.Tokens.Lifetime.span(), Idle: c.Tokens.Idle.span(), Limit: c.Limits.Tokens, ExpireOnStop: c.Tokens.ExpireOnStop,
+		Lifetime: c.Tokens.Lifetime.span(), Idle: c.Tokens.Idle.span(), Limit: c.Limits.Tokens, CreationRate: c.Limits.TokenCreations, ExpireOnStop: c.Tokens.ExpireOnStop,
 		// The sessions have had their time by then; the operator's patience is for both.
 		StopWithin: c.Timeouts.Drain.span(),
 		Observer:   metrics, Logger: log.Named("tokens"),
@@ -132,9 +138,10 @@ func build(c *Config, m material, log *zap.Logger) (_ *parts, err error) {
 		return nil, err
 	}
 	p.loops.ownListener = p.isOwnListener
-	p.admin = admin.New(admin.Config{
+	desk := &operatorDesk{instance: c.Instance, tokens: p.tokens, gateway: p.gateway}
+	p.admin = admin.New(desk.serve(m.operators, admin.Config{
 		Address: c.Admin.Address.String(), Metrics: metrics, Ready: p.ready, Status: p.view, Logger: log.Named("admin"),
-	})
+	}))
 	return p, nil
 }
 

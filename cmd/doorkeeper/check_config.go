@@ -80,6 +80,7 @@ func isFileKey(path string) bool {
 	return slices.Contains([]string{
 		"listen.tls.certificate", "listen.tls.key", "listen.tls.client_ca", "kafka.tls.ca", "kafka.tls.certificate", "kafka.tls.key",
 		"kafka.control.tls.ca", "kafka.control.tls.certificate", "kafka.control.tls.key", keyPasswordFile,
+		"admin.tls.certificate", "admin.tls.key", "admin.tls.client_ca",
 	}, path)
 }
 

@@ -26,6 +26,9 @@ func (c *checker) checkFiles(context.Context) []checkResult {
 	inspections := tlsconf.InspectServer(identity)
 	inspections = append(inspections, tlsconf.InspectClient(tlsconf.ClientFiles(c.config.Kafka.TLS), "kafka.tls")...)
 	inspections = append(inspections, tlsconf.InspectClient(tlsconf.ClientFiles(c.config.Kafka.Control.TLS), "kafka.control.tls")...)
+	if c.config.Admin.TLS.on() {
+		inspections = append(inspections, tlsconf.InspectOperators(c.config.operators(identity.From))...)
+	}
 	now := time.Now()
 	var results []checkResult
 	for _, i := range inspections {

@@ -5,6 +5,8 @@ import (
 	"time"
 
 	"go.uber.org/zap/zapcore"
+
+	"doorkeeper/tokens"
 )
 
 // Config is the configuration file. A key is the yaml tags on the way to its
@@ -115,7 +117,8 @@ type Limits struct {
 	HandshakesPerAddress int      `yaml:"handshakes_per_address"`
 	InFlight             int      `yaml:"in_flight"` // requests of one session
 	Tokens               int      `yaml:"tokens"`
-	Frame                Size     `yaml:"frame"` // one request
+	TokenCreations       int      `yaml:"token_creations"` // per second, for new owners
+	Frame                Size     `yaml:"frame"`           // one request
 }
 
 // Timeouts bounds every wait.
@@ -128,8 +131,20 @@ type Timeouts struct {
 
 // Admin is the operator's listener.
 type Admin struct {
-	Address Address `yaml:"address"`
+	Address Address  `yaml:"address"`
+	TLS     AdminTLS `yaml:"tls"`   // without it: plain HTTP
+	Allow   []string `yaml:"allow"` // who may show and expire tokens, by the names of their certificates
 }
+
+// AdminTLS is TLS on the operator's listener. Its fields are paths of PEM files.
+type AdminTLS struct {
+	Certificate string `yaml:"certificate"`
+	Key         string `yaml:"key"`
+	ClientCA    string `yaml:"client_ca"` // of operators
+}
+
+// on tells whether the listener speaks TLS.
+func (t AdminTLS) on() bool { return t.Certificate != "" }
 
 // Log is what is written to standard error.
 type Log struct {
@@ -160,6 +175,7 @@ func defaults() *Config {
 			HandshakesPerAddress: 50,
 			InFlight:             1000,
 			Tokens:               5000,
+			TokenCreations:       tokens.DefaultCreationRate,
 			Frame:                100 << 20,
 		},
 		Timeouts: Timeouts{

@@ -54,6 +54,7 @@ limits:
   handshakes_per_address: 50
   in_flight: 1000
   tokens: 5000
+  token_creations: 50
   frame: 100MiB
 timeouts: {dial: 5s, drain: 30s, idle: 9m, stall: 2m}
 admin:
@@ -221,7 +222,7 @@ func TestBadInput(t *testing.T) {
 			"advertise (line 12): unknown key; did you mean listen.advertise?",
 		}},
 		{"key of nothing here", minimal + "admin: {zookeeper: x}\n", []string{
-			"admin.zookeeper (line 12): unknown key; known here: address",
+			"admin.zookeeper (line 12): unknown key; known here: address, tls, allow",
 		}},
 		{"forging key", minimal + "\"a\\nfake.key: fine\": 1\n", []string{
 			`"a\nfake.key: fine" (line 12): unknown key; known here: listen, identity, kafka, instance, tokens, connections, limits, timeouts, admin, log`,
@@ -244,6 +245,8 @@ func TestBadInput(t *testing.T) {
 			"limits.sessions (line 12): 0 is out of bounds; write a number from 1 to 1048576",
 			"limits.in_flight (line 12): -1 is out of bounds; write a number from 1 to 100000",
 		}},
+		{"creations without a bound", minimal + "limits: {token_creations: 0}\n", []string{"limits.token_creations (line 12): 0 is out of bounds; write a number from 1 to 1000"}},
+		{"more creations than brokers bear", minimal + "limits: {token_creations: 1001}\n", []string{"limits.token_creations (line 12): 1001 is out of bounds; write a number from 1 to 1000"}},
 		{"duration without a unit", minimal + "tokens: {lifetime: 3600}\n", []string{`tokens.lifetime (line 12): "3600" is not a duration; write a number with its unit, such as 500ms, 10s, 5m or 24h`}},
 		{"duration in days", minimal + "tokens: {lifetime: 1d}\n", []string{`tokens.lifetime (line 12): "1d" is not a duration; write a number with its unit, such as 500ms, 10s, 5m or 24h`}},
 		{"negative duration", minimal + "timeouts: {drain: -1s}\n", []string{`timeouts.drain (line 12): "-1s" is negative; write a duration such as 10s`}},
@@ -310,6 +313,25 @@ func TestBadInput(t *testing.T) {
 		{"pointed at its name", with(t, `"broker-1:9094"`, `"kafka.example.com:9092"`), []string{"kafka.bootstrap[0] (line 6): kafka.example.com:9092 is this gateway itself (listen.address, listen.advertise); write a broker's address"}},
 		{"pointed at its address", with(t, `"broker-1:9094"`, `"localhost:9092"`), []string{"kafka.bootstrap[0] (line 6): localhost:9092 is this gateway itself (listen.address, listen.advertise); write a broker's address"}},
 		{"pointed at its node", with(t, `"broker-1:9093"`, `"127.0.0.1:9101"`, "{host:", "{nodes: 1-3, host:"), []string{"kafka.control.bootstrap[0] (line 9): 127.0.0.1:9101 is this gateway itself (listen.address, listen.advertise); write a broker's address"}},
+
+		// Operators.
+		{"an admin address with TLS", minimal + "admin: {address: '0.0.0.0:9644', tls: {certificate: a, key: b}}\n", nil},
+		{"operators", minimal + "admin: {tls: {certificate: a, key: b, client_ca: c}, allow: [ops]}\n", nil},
+		{"a certificate without key for operators", minimal + "admin: {tls: {certificate: a, client_ca: c}, allow: [ops]}\n", []string{"admin.tls.key: is not set, but admin.tls.certificate is; set both or none"}},
+		{"operators without TLS", minimal + "admin: {tls: {client_ca: c}, allow: [ops]}\n", []string{
+			"admin.tls.certificate: is not set, but something else of admin.tls is; name the PEM file of the admin address's certificate chain, or leave admin.tls out",
+		}},
+		{"nobody of an authority", minimal + "admin: {tls: {certificate: a, key: b, client_ca: c}}\n", []string{
+			"admin.allow: names nobody, so that nobody could show or expire tokens; write the names of operators' certificates, or leave admin.tls.client_ca out",
+		}},
+		{"operators of no authority", minimal + "admin: {tls: {certificate: a, key: b}, allow: [ops]}\n", []string{
+			"admin.tls.client_ca: is not set, but admin.allow is; name the PEM file of the authorities that issue operators' certificates",
+		}},
+		{"odd operators", minimal + "admin: {tls: {certificate: a, key: b, client_ca: c}, allow: ['', User:ops, a, a]}\n", []string{
+			"admin.allow[0] (line 12): is empty; write a principal's name or leave the entry out",
+			`admin.allow[1] (line 12): "User:ops" has the type in front; write the name alone: "ops"`,
+			`admin.allow[3] (line 12): "a" is there a second time; keep one`,
+		}},
 
 		// The gateway's own login.
 		{"one listener for two logins", with(t, `"broker-1:9093"`, `"Broker-1:9094"`), []string{"kafka.control.bootstrap[0] (line 9): Broker-1:9094 is in kafka.bootstrap too; tokens log in on a SASL_SSL listener and a certificate on an SSL listener, so these are two ports of a broker"}},

@@ -14,13 +14,16 @@
 //   - build.go:    the parts, made in order and undone in reverse
 //   - control.go:  the control client; status.go: node status's own connections;
 //     loops.go: noticing that either leads back here
-//   - view.go:     readiness and the status page; version.go: which build this is
+//   - view.go:     readiness and the status page; operators.go: what the admin pages show of
+//     tokens, and do to them; version.go: which build this is
 //   - serve.go:    signals; supervise.go: who runs, and who stops before whom
 //   - check.go:    the command check: its steps and bounds; check_sheet.go: its results;
 //     check_config.go, check_files.go, check_hop.go (a listener, and the walk to all of
 //     them), check_control.go, check_tokens.go, check_keys.go, check_login.go,
 //     check_listeners.go, check_names.go, check_brokers.go: the steps in their order
 //   - whoami.go:   the command whoami; grants.go: the command grants
+//   - tokens.go:   the command tokens; tokens_desk.go: asking a gateway that runs,
+//     tokens_show.go: what it answered
 //   - dev.go:      the command dev; dev_directory.go: its files and certificates,
 //     dev_kafka.go: the embedded brokers, dev_gateway.go: the gateway in front,
 //     dev_proof.go: what alice and bob do, dev_guide.go: what can be pasted;
@@ -35,5 +38,6 @@
 // but after a forced exit.
 //
 // Exit codes: 0 ended as asked, 1 failed while running, 2 wrong usage or
-// configuration; of check and whoami: 0 all is in order, 1 it is not; 130 after Ctrl-C.
+// configuration; of check and whoami: 0 all is in order, 1 it is not; of tokens: 0 it
+// was done, 1 it was not; 130 after Ctrl-C.
 package main

@@ -70,8 +70,10 @@ func checkUsable(t *testing.T, c *Config) {
 		c.Listen.TLS.Certificate == "", c.Listen.TLS.Key == "", c.Listen.TLS.ClientCA == "", c.Kafka.TLS.CA == "", c.Kafka.Control.TLS.CA == "":
 		t.Errorf("something that is needed is missing: %+v", c)
 	case c.Tokens.Lifetime < Duration(10*time.Second), c.Timeouts.Drain <= 0, c.Timeouts.Stall <= 0, c.Timeouts.Dial <= 0, l.Admission <= 0,
-		l.InFlight < 1, l.Sessions < 1, l.Tokens < 1, l.Frame < 1<<10, l.Frame > math.MaxInt32:
+		l.InFlight < 1, l.Sessions < 1, l.Tokens < 1, l.TokenCreations < 1, l.Frame < 1<<10, l.Frame > math.MaxInt32:
 		t.Errorf("out of bounds: %+v %+v %+v", c.Tokens, c.Timeouts, l)
+	case (c.Admin.TLS.Certificate == "") != (c.Admin.TLS.Key == ""), (c.Admin.TLS.ClientCA == "") != (len(c.Admin.Allow) == 0), c.Admin.TLS.ClientCA != "" && !c.Admin.TLS.on():
+		t.Errorf("operators by half: %+v", c.Admin)
 	case (c.Kafka.Control.SASL == nil) == (c.Kafka.Control.TLS.Certificate == ""):
 		t.Errorf("not exactly one login: %+v", c.Kafka.Control)
 	}

@@ -24,9 +24,10 @@ type cli struct {
 	Serve struct {
 		Config string `required:"" placeholder:"FILE" help:"The configuration file (YAML). Every key can also come from the environment: tokens.lifetime from DOORKEEPER_TOKENS_LIFETIME."`
 	} `cmd:"" help:"Serve clients until SIGTERM or SIGINT; a second one ends at once."`
-	Check  checkFlags  `cmd:"" help:"Look at every hop of a set-up, as it would be served, and say what to change; nothing is served and nothing left behind. It ends within two minutes. Exit code 0: all is in order; 1: it is not."`
-	Whoami whoamiFlags `cmd:"" help:"Tell which principal a client's certificate maps to, and by which rule, or why it is refused. Exit code 0 or 1."`
-	Grants grantsFlags `cmd:"" help:"Print the kafka-acls commands that give the gateway exactly the rights that it needs. Nothing is dialled."`
+	Check  checkFlags    `cmd:"" help:"Look at every hop of a set-up, as it would be served, and say what to change; nothing is served and nothing left behind. It ends within two minutes. Exit code 0: all is in order; 1: it is not."`
+	Whoami whoamiFlags   `cmd:"" help:"Tell which principal a client's certificate maps to, and by which rule, or why it is refused. Exit code 0 or 1."`
+	Grants grantsFlags   `cmd:"" help:"Print the kafka-acls commands that give the gateway exactly the rights that it needs. Nothing is dialled."`
+	Tokens tokensCommand `cmd:"" help:"Show the tokens and sessions of a gateway that runs, or expire those of an owner."`
 	Dev    struct {
 		Once bool   `help:"End after the proof, with 0 if it held and 1 if not."`
 		Dir  string `placeholder:"DIR" help:"Where certificates, settings and the log go; a new temporary directory if not given."`
@@ -80,6 +81,10 @@ func run(ctx context.Context, env environment) int {
 		return whoami(flags.Whoami, env)
 	case "grants":
 		return grants(flags.Grants, env)
+	case "tokens list":
+		return tokensList(ctx, flags.Tokens.List, env)
+	case "tokens expire <owner>":
+		return tokensExpire(ctx, flags.Tokens.Expire, env)
 	case "dev":
 		err = dev(ctx, devOptions{once: flags.Dev.Once, dir: flags.Dev.Dir}, env)
 	default:

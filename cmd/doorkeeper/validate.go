@@ -18,6 +18,7 @@ func validate(c *Config, r *report) {
 	validateIdentity(c, r)
 	validateKafka(c, r)
 	validateAddresses(c, r)
+	validateAdmin(c, r)
 	validateInstance(c, r)
 	validateBounds(c, r)
 }
@@ -69,26 +70,27 @@ func validateIdentity(c *Config, r *report) {
 	if len(id.Rules) == 0 {
 		r.addOnce("identity.rules", "is empty, and no certificate would have an owner; write DEFAULT as the only rule to take names as they are")
 	}
-	for _, list := range []struct {
-		path  string
-		names []string
-	}{{"identity.protected", id.Protected}, {"identity.allow", id.Allow}} {
-		for i, name := range list.names {
-			path := fmt.Sprintf("%s[%d]", list.path, i)
-			switch {
-			case r.has(path):
-			case name == "":
-				r.add(path, "is empty; write a principal's name or leave the entry out")
-			case strings.HasPrefix(name, "User:"):
-				r.add(path, "%s has the type in front; write the name alone: %s", quote(name), quote(strings.TrimPrefix(name, "User:")))
-			case slices.Contains(list.names[:i], name):
-				r.add(path, "%s is there a second time; keep one", quote(name))
-			}
-		}
-	}
+	principals(r, "identity.protected", id.Protected)
+	principals(r, "identity.allow", id.Allow)
 	for i, name := range id.Allow {
 		if slices.Contains(id.Protected, name) {
 			r.addOnce(fmt.Sprintf("identity.allow[%d]", i), "%s is in identity.protected too; a protected name is never an owner, so remove it from one of the two", quote(name))
+		}
+	}
+}
+
+// principals checks a list of names.
+func principals(r *report, list string, names []string) {
+	for i, name := range names {
+		path := fmt.Sprintf("%s[%d]", list, i)
+		switch {
+		case r.has(path):
+		case name == "":
+			r.add(path, "is empty; write a principal's name or leave the entry out")
+		case strings.HasPrefix(name, "User:"):
+			r.add(path, "%s has the type in front; write the name alone: %s", quote(name), quote(strings.TrimPrefix(name, "User:")))
+		case slices.Contains(names[:i], name):
+			r.add(path, "%s is there a second time; keep one", quote(name))
 		}
 	}
 }
@@ -195,6 +197,24 @@ func validateAddresses(c *Config, r *report) {
 	}
 }
 
+// validateAdmin wants everything or nothing of what makes operators known.
+func validateAdmin(c *Config, r *report) {
+	a := c.Admin
+	if a.TLS.Certificate != "" && a.TLS.Key == "" {
+		r.addOnce("admin.tls.key", "is not set, but admin.tls.certificate is; set both or none")
+	}
+	if a.TLS.Certificate == "" && (a.TLS.Key != "" || a.TLS.ClientCA != "") {
+		r.addOnce("admin.tls.certificate", "is not set, but something else of admin.tls is; name the PEM file of the admin address's certificate chain, or leave admin.tls out")
+	}
+	principals(r, "admin.allow", a.Allow)
+	switch {
+	case a.TLS.ClientCA != "" && len(a.Allow) == 0:
+		r.addOnce("admin.allow", "names nobody, so that nobody could show or expire tokens; write the names of operators' certificates, or leave admin.tls.client_ca out")
+	case a.TLS.ClientCA == "" && len(a.Allow) > 0:
+		r.addOnce("admin.tls.client_ca", "is not set, but admin.allow is; name the PEM file of the authorities that issue operators' certificates")
+	}
+}
+
 func isLoopback(host string) bool {
 	ip, err := netip.ParseAddr(host)
 	return strings.EqualFold(host, "localhost") || err == nil && ip.IsLoopback()
@@ -212,6 +232,10 @@ func validateInstance(c *Config, r *report) {
 		r.addOnce("instance", "%s cannot be part of a principal's name; %s", quote(c.Instance), cure)
 	}
 }
+
+// maxCreations keeps brokers, which take some 5 ms of their metadata thread for each
+// token, able to do anything else.
+const maxCreations = 1000
 
 func validateBounds(c *Config, r *report) {
 	const day = 24 * time.Hour
@@ -233,6 +257,7 @@ func validateBounds(c *Config, r *report) {
 		{"limits.handshakes_per_address", c.Limits.HandshakesPerAddress, 1 << 20},
 		{"limits.in_flight", c.Limits.InFlight, 100_000},
 		{"limits.tokens", c.Limits.Tokens, 1 << 20},
+		{"limits.token_creations", c.Limits.TokenCreations, maxCreations},
 	} {
 		within(r, l.path, int64(l.value), 1, l.most)
 	}
