@@ -26,5 +26,5 @@
 // Every expiry is logged with who asked for it, and so is every refusal.
 //
 // Goroutines: those of net/http, all ended when Run has returned, but for pages under
-// way that are not about tokens, which are made at once. There are no locks.
+// way that are not about tokens, which are made at once.
 package admin

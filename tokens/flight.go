@@ -2,6 +2,7 @@ package tokens
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"time"
@@ -32,8 +33,12 @@ func (e *entry) fly(ctx context.Context) {
 			e.publish(t, evCreated)
 			return
 		}
-		if ctx.Err() != nil {
+		switch {
+		case ctx.Err() != nil:
 			return // the source stops; stop moves the state
+		case errors.Is(err, errOrdered):
+			e.move(evFailed, nil)
+			return
 		}
 		delay := attemptDelay(attempt+1, rand.Float64())
 		if !err.Retry || err.Reason == ReasonBusy || attempt == flightAttempts || time.Since(begun)+delay > flightBudget {
@@ -155,10 +160,37 @@ func (e *entry) takeTurn(ctx context.Context) *Error {
 	}
 	s.waiting.Add(1)
 	defer s.waiting.Add(-1)
+	if replacing {
+		return e.awaitTurn(ctx, wait)
+	}
 	if wait > 0 && !pause.For(ctx, wait) {
 		return asError(PhaseCreate, ctx.Err(), e.owner)
 	}
 	return nil
+}
+
+// errOrdered ends the wait for a turn: an operator wants the owner's tokens expired.
+var errOrdered = errors.New("an operator wants the tokens expired")
+
+// awaitTurn waits for a replacement's turn, which may take minutes while many owners
+// are due. An operator's order does not wait for it.
+func (e *entry) awaitTurn(ctx context.Context, wait time.Duration) *Error {
+	due := time.Now().Add(wait)
+	for {
+		e.mu.Lock()
+		ordered := len(e.orders) > 0
+		e.mu.Unlock()
+		left := time.Until(due)
+		switch {
+		case ctx.Err() != nil:
+			return asError(PhaseCreate, ctx.Err(), e.owner)
+		case ordered && left > 0:
+			return &Error{Phase: PhaseCreate, Reason: ReasonOther, Owner: e.owner, Node: NoNode, Err: errOrdered}
+		case left <= 0:
+			return nil
+		}
+		e.sleep(ctx, left)
+	}
 }
 
 // create makes the one request, and checks the answer.

@@ -95,6 +95,29 @@ func TestExpireOwner(t *testing.T) {
 	})
 }
 
+// An order does not wait for a replacement that waits for its turn behind many others.
+func TestExpireOwnerDoesNotWaitForATurn(t *testing.T) {
+	withBed(t, nil, func(b *bed) {
+		l := b.acquire("alice")
+		defer l.Release()
+		tok := l.Token()
+		for range 100_000 {
+			b.source.others.reserve(time.Now(), -1)
+		}
+		for b.source.List()[1].State != Replacing {
+			b.sleep(time.Minute)
+		}
+		begin := time.Now()
+		if err := b.source.ExpireOwner(b.ctx, "alice"); err != nil || !b.kafka.hasExpired(tok.ID) || time.Since(begin) > time.Second {
+			b.Errorf("%v after %v", err, time.Since(begin))
+		}
+		b.acquire("alice").Release()
+		if v := b.source.List()[1]; v.State != Live || l.Token() == tok || v.Failure != "" {
+			b.Errorf("%+v", v)
+		}
+	})
+}
+
 // An operator who repeats himself is no sign that something else expires tokens: the
 // next one comes at once each time.
 func TestExpireOwnerAgainAndAgain(t *testing.T) {
