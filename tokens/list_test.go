@@ -118,6 +118,30 @@ func TestExpireOwnerDoesNotWaitForATurn(t *testing.T) {
 	})
 }
 
+// A token that was given up, since one broker gave it no life, may be good on another.
+func TestExpireOwnerOfATokenGivenUp(t *testing.T) {
+	withBed(t, nil, func(b *bed) {
+		l := b.acquire("alice")
+		defer l.Release()
+		tok := l.Token()
+		b.kafka.set(func() {
+			b.kafka.onCreate = func(int, Creation) error { return errors.New("the controller is away") }
+		})
+		b.source.ReportDead(tok)
+		b.sleep(time.Minute)
+		if v := b.source.List()[1]; v.TokenID != "" || v.Held != 1 {
+			b.Fatalf("%+v", v)
+		}
+		if err := b.source.ExpireOwner(b.ctx, "alice"); err != nil || !b.kafka.hasExpired(tok.ID) {
+			b.Errorf("%v, expired %v", err, b.kafka.expired)
+		}
+		var e *Error
+		if err := b.source.ExpireOwner(b.ctx, "alice"); !errors.As(err, &e) || e.Reason != ReasonNotHeld || b.source.List()[1].Held != 0 {
+			b.Errorf("again: %v", err)
+		}
+	})
+}
+
 // An operator who repeats himself is no sign that something else expires tokens: the
 // next one comes at once each time.
 func TestExpireOwnerAgainAndAgain(t *testing.T) {

@@ -167,11 +167,12 @@ func (e *entry) obey(ctx context.Context) {
 	orders, found := e.orders, e.found
 	e.orders, e.found, e.inherit = nil, nil, false
 	published := e.state == Live || e.state == Replacing
+	t := e.current.Load()
+	held := t != nil && !e.vanished // one that was given up may be good on some broker
 	e.mu.Unlock()
 	e.settle(found, false, time.Time{})
 
-	t := e.current.Load()
-	some := len(e.retired) > 0
+	some := held || len(e.retired) > 0
 	var errs []error
 	for _, r := range e.retired {
 		if err := e.expire(ctx, r.token); err != nil {
@@ -180,12 +181,16 @@ func (e *entry) obey(ctx context.Context) {
 			e.dropRetired(r)
 		}
 	}
-	if published {
-		some = true
-		if err := e.expire(ctx, t); err != nil {
+	if held {
+		switch err := e.expire(ctx, t); {
+		case err != nil:
 			errs = append(errs, err)
-		} else {
+		case published:
 			e.lose("an operator expired it", lossOrdered)
+		default:
+			e.mu.Lock()
+			e.vanished, e.ordered = true, true
+			e.mu.Unlock()
 		}
 	}
 	err := errors.Join(errs...)
