@@ -44,7 +44,7 @@ type tokensExpireFlags struct {
 // tokensList shows the owners of a gateway that runs, and returns the exit code.
 func tokensList(ctx context.Context, flags tokensListFlags, env environment) int {
 	var listing admin.Listing
-	return flags.ask(ctx, env, http.MethodGet, admin.PathTokens, nil, &listing, func(out terminal) {
+	return flags.ask(ctx, env, http.MethodGet, admin.PathTokens, nil, "", &listing, func(out terminal) {
 		showListing(out, &listing)
 	})
 }
@@ -60,14 +60,14 @@ func tokensExpire(ctx context.Context, flags tokensExpireFlags, env environment)
 		return fail(env.stderr, exitFailure, err)
 	}
 	var done admin.Expired
-	return flags.ask(ctx, env, http.MethodPost, admin.PathExpire, body, &done, func(out terminal) {
+	return flags.ask(ctx, env, http.MethodPost, admin.PathExpire, body, flags.Owner+": ", &done, func(out terminal) {
 		showExpired(out, flags.Owner, &done)
 	})
 }
 
-// ask gets one answer of the gateway into document and shows it, as JSON or by show. It
-// ends after tokensBound, or with a signal.
-func (f tokensFlags) ask(ctx context.Context, env environment, method, path string, body []byte, document any, show func(terminal)) int {
+// ask gets one answer of the gateway into document and shows it, as JSON or by show;
+// about stands before what went wrong. It ends after tokensBound, or with a signal.
+func (f tokensFlags) ask(ctx context.Context, env environment, method, path string, body []byte, about string, document any, show func(terminal)) int {
 	desk, err := f.desk(env.environ)
 	if err != nil {
 		return fail(env.stderr, exitUsage, err)
@@ -110,7 +110,7 @@ func (f tokensFlags) ask(ctx context.Context, env environment, method, path stri
 		if f.JSON {
 			sheet.encode(admin.Failed{Problem: problem})
 		}
-		return fail(env.stderr, exitFailure, errors.New(oneLine(problem.Error())))
+		return fail(env.stderr, exitFailure, errors.New(oneLine(about+problem.Error())))
 	case f.JSON:
 		sheet.encode(document)
 	default:

@@ -194,7 +194,7 @@ func TestTokensOfAGatewayThatRuns(t *testing.T) {
 	carol.closed()
 	code, stdout, stderr = runTokens(t, s.gatewayUnderTest, "expire", "nobody", "--json")
 	var failed admin.Failed
-	if err := json.Unmarshal([]byte(stdout), &failed); err != nil || code != exitFailure || failed.Problem.Code != admin.ProblemUnknownOwner || !strings.Contains(stderr, "neither a token nor a session") {
+	if err := json.Unmarshal([]byte(stdout), &failed); err != nil || code != exitFailure || failed.Problem.Code != admin.ProblemUnknownOwner || !strings.Contains(stderr, "doorkeeper: nobody: this gateway has neither a token nor a session") {
 		t.Errorf("code %d, %s%s", code, stdout, stderr)
 	}
 	code, stdout, _ = runTokens(t, s.gatewayUnderTest, "expire", "gateway")

@@ -79,7 +79,7 @@ func TestTokensOfSomethingElse(t *testing.T) {
 		{"a forged problem", func(w http.ResponseWriter, _ *http.Request) {
 			w.WriteHeader(http.StatusForbidden)
 			_, _ = fmt.Fprint(w, `{"error": {"code": "x", "text": "a\nb\u001b", "cure": "c"}}`)
-		}, `doorkeeper: a; b\u001b; c`},
+		}, `a; b\u001b; c`},
 		{"nothing", func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) }, "EOF"},
 	} {
 		t.Run(row.about, func(t *testing.T) {
