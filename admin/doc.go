@@ -23,7 +23,8 @@
 // for those that Tokens.Who names; elsewhere they answer 404 and say why. Browsers are
 // refused in any case (guard.go). Bodies have 8 KiB, two lists and four expiries go at a
 // time, and an expiry has 30 s; one that has begun goes on when its caller goes away.
-// Every expiry is logged with who asked for it, and so is every refusal.
+// Every expiry is logged with who asked for it, and so is every refusal, at debug level
+// where anybody could have caused it.
 //
 // Goroutines: those of net/http, all ended when Run has returned, but for pages under
 // way that are not about tokens, which are made at once.

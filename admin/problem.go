@@ -94,9 +94,14 @@ func (s *Server) answerProblem(w http.ResponseWriter, p *Problem) {
 	s.answer(w, p.Code.status(), Failed{p})
 }
 
-// refuse answers a request that is not carried out.
+// refuse answers a request that is not carried out. What anybody on the network can
+// send must not fill the log.
 func (s *Server) refuse(w http.ResponseWriter, r *http.Request, who string, p *Problem) {
-	s.config.Logger.Warn("a request about tokens was refused",
+	log := s.config.Logger.Warn
+	if p.Code == ProblemNotProtected || p.Code == ProblemCertificate {
+		log = s.config.Logger.Debug
+	}
+	log("a request about tokens was refused",
 		zap.String("problem", string(p.Code)), zap.String("by", who), zap.String("from", r.RemoteAddr), zap.Error(p))
 	s.answerProblem(w, p)
 }
