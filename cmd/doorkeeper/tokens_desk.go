@@ -198,6 +198,9 @@ func (d *tokensDesk) unreachable(err error) error {
 		cure = "--ca must hold the authority that issued admin.tls.certificate, and --admin name a host that is in it"
 	case errors.As(err, &alert) && alert.Op == "remote error":
 		cure = "it refused the certificate: admin.tls.client_ca must hold the authority that issued --certificate"
+	case d.tls != nil && (errors.Is(err, syscall.ECONNRESET) || errors.Is(err, syscall.EPIPE)):
+		// Under TLS 1.3 a refusal comes when the request is out already, and may be lost.
+		cure = "it may have refused the certificate: admin.tls.client_ca must hold the authority that issued --certificate"
 	case errors.Is(err, context.DeadlineExceeded):
 		cure = "there was no answer in time; whether it was done is not known"
 	}
