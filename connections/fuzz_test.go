@@ -7,7 +7,10 @@ import (
 	"io"
 	"net"
 	"strings"
+	"sync"
 	"testing"
+
+	"doorkeeper/internal/frugal"
 )
 
 // Whatever is taken obeys every bound, and says the same when said again.
@@ -21,6 +24,7 @@ func FuzzServerFirst(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, msg []byte) {
 		first, err := parseServerFirst(msg, nonce)
+		frugal.Check(t, len(msg), func() { _, _ = parseServerFirst(msg, nonce) })
 		if err != nil {
 			var r *refusal
 			if !errors.As(err, &r) || r.fault != Hostile && r.fault != CredentialRefused {
@@ -44,6 +48,7 @@ func FuzzServerFinal(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, msg []byte) {
 		signature, err := parseServerFinal(msg)
+		frugal.Check(t, len(msg), func() { _, _ = parseServerFinal(msg) })
 		if err != nil {
 			return
 		}
@@ -52,6 +57,9 @@ func FuzzServerFinal(f *testing.F) {
 		}
 	})
 }
+
+// keysTaken is what deriving keys takes of memory, whatever the answers are, in bytes.
+const keysTaken = 64 << 10
 
 // FuzzLoginAnswers feeds a login any bytes that a broker may send. It never succeeds
 // (nobody can guess the server's signature), never panics, and never sends a proof
@@ -89,7 +97,9 @@ func FuzzLoginAnswers(f *testing.F) {
 			rw: sent, flush: func() error { return nil }, phase: PhaseVersions,
 			conversation: newConversation(ScramSHA512, sampleCredential(), true, "fuzznonce", observer),
 		}
-		_, err := l.run(ScramOverMtls)
+		var err error
+		once := sync.OnceFunc(func() { _, err = l.run(ScramOverMtls) })
+		frugal.Check(t, len(answers)+keysTaken, once)
 		if err == nil {
 			t.Fatal("the login succeeded")
 		}

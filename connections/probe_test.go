@@ -12,6 +12,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"doorkeeper/internal/certtest"
+	"doorkeeper/internal/frugal"
 )
 
 // noSASL answers SaslHandshake as a listener for TLS alone does.
@@ -155,10 +156,12 @@ func TestSpeaksPlainly(t *testing.T) {
 func FuzzPlainVersions(f *testing.F) {
 	f.Add([]byte{0, 0, 0, 10, 0, 0, 0, 1, 0, 0, 0, 0, 0, 0})
 	f.Add([]byte("HTTP/1.1 400 Bad Request\r\n\r\n"))
-	f.Fuzz(func(_ *testing.T, answer []byte) {
-		_ = plainVersions(struct {
-			io.Reader
-			io.Writer
-		}{bytes.NewReader(answer), io.Discard})
+	f.Fuzz(func(t *testing.T, answer []byte) {
+		frugal.Check(t, len(answer), func() {
+			_ = plainVersions(struct {
+				io.Reader
+				io.Writer
+			}{bytes.NewReader(answer), io.Discard})
+		})
 	})
 }

@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"doorkeeper/internal/frugal"
 )
 
 func TestReadsTheClusterAndKeepsReading(t *testing.T) {
@@ -335,6 +337,11 @@ func FuzzAnswer(f *testing.F) {
 		if meta.ReadFrom(m) != nil {
 			return
 		}
+		frugal.Check(t, len(m), func() {
+			if a, err := fromMetadata(meta); err == nil {
+				_ = a.merge(desc, true)
+			}
+		})
 		a, err := fromMetadata(meta)
 		if err != nil {
 			return

@@ -8,6 +8,7 @@ import (
 	"unicode/utf8"
 
 	"doorkeeper/internal/certtest"
+	"doorkeeper/internal/frugal"
 )
 
 func oid(arcs ...int) asn1.ObjectIdentifier { return arcs }
@@ -134,6 +135,7 @@ func FuzzDN(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, der []byte) {
 		got, err := renderDN(der)
+		frugal.Check(t, len(der), func() { _, _ = renderDN(der) })
 		if err != nil {
 			var fault *nameFault
 			if !errors.As(err, &fault) || got != "" {

@@ -6,6 +6,8 @@ import (
 	"testing"
 
 	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"doorkeeper/internal/frugal"
 )
 
 // header builds a request header by hand.
@@ -82,6 +84,7 @@ func FuzzParseHeader(f *testing.F) {
 	f.Add(header(1, 4, -1, []byte{}, nil), false)
 	f.Fuzz(func(t *testing.T, b []byte, flexible bool) {
 		h, err := ParseHeader(b, flexible)
+		frugal.Check(t, len(b), func() { _, _ = ParseHeader(b, flexible) })
 		if err != nil {
 			return
 		}

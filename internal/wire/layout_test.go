@@ -9,6 +9,8 @@ import (
 	"testing"
 
 	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"doorkeeper/internal/frugal"
 )
 
 // fill gives every field of a message something to encode, unknown tags included, so
@@ -217,6 +219,7 @@ func FuzzWalk(f *testing.F) {
 		layout := c.layout(version)
 		whole, err := walkIn(layout, b, func() int { return len(b) })
 		cut, errCut := walkIn(layout, b, func() int { return int(piece)%97 + 1 })
+		frugal.Check(t, len(b), func() { _, _ = walkIn(layout, b, func() int { return int(piece)%97 + 1 }) })
 		if whole != cut && err == nil || (err == nil) != (errCut == nil) {
 			t.Fatalf("in one piece %d, %v; in pieces of %d %d, %v", whole, err, piece, cut, errCut)
 		}

@@ -6,6 +6,8 @@ import (
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"doorkeeper/internal/frugal"
 )
 
 func TestPeekProduce(t *testing.T) {
@@ -81,6 +83,7 @@ func FuzzPeekFetch(f *testing.F) {
 			return
 		}
 		p, err := PeekFetch(body, version)
+		frugal.Check(t, len(body), func() { _, _ = PeekFetch(body, version) })
 		if err != nil {
 			return
 		}

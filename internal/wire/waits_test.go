@@ -7,6 +7,8 @@ import (
 	"testing"
 
 	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"doorkeeper/internal/frugal"
 )
 
 // timed are the requests with a timeout behind other fields.
@@ -80,7 +82,9 @@ func FuzzPeekValue(f *testing.F) {
 		if !ok || version < c.from || version > kmsg.RequestForKey(key).MaxVersion() {
 			return
 		}
-		got, err := PeekValue(c.layout(version), b, len(b))
+		layout := c.layout(version)
+		got, err := PeekValue(layout, b, len(b))
+		frugal.Check(t, len(b), func() { _, _ = PeekValue(layout, b, len(b)) })
 		r := kmsg.RequestForKey(key)
 		r.SetVersion(version)
 		if r.ReadFrom(b) != nil {
