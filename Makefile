@@ -9,7 +9,9 @@ KAFKA ?= docker:4.4.0 processes:3.9.1
 # What takes minutes, or hardly depends on the brokers, runs on the first of them alone
 # (FIRST='^$$' on all).
 FIRST ?= TestSoak|TestCheck|TestDev|TestNextRun|TestNoClientNoticesRenewals/sessions
-FUZZTIME ?= 10s
+# Each fuzz target for so long, and so many of them at a time.
+FUZZTIME ?= 5s
+FUZZERS ?= 2
 SOAKTIME ?= 10m
 TOOL := go tool -modfile=tools/go.mod
 GOTEST := go test -race -json
@@ -23,7 +25,7 @@ help: ## list the targets
 build: ## bin/doorkeeper, static
 	CGO_ENABLED=0 go build -trimpath -o bin/doorkeeper ./cmd/doorkeeper
 
-test: prerequisites lint unit integration ## everything that CI runs; nothing is ever skipped
+test: prerequisites lint unit fuzz integration ## everything that CI runs; nothing is ever skipped
 
 check: test ## the same
 
@@ -54,9 +56,8 @@ conformance: ## docs/conformance.md, of a 4.4.0 broker
 token-model: ## 100,000 random lives of tokens
 	DOORKEEPER_TOKEN_SCHEDULES=100000 go test -count=1 -timeout 1h -run TestRandomSchedules ./tokens
 
-fuzz: ## every fuzz target for FUZZTIME
-	grep -rno --include='*_test.go' '^func Fuzz[A-Za-z0-9_]*' . | while IFS=: read -r file _ target; do \
-	  go test -run '^$$' -fuzz "^$${target#func }\$$" -fuzztime $(FUZZTIME) "$$(dirname "$$file")"; done
+fuzz: ## every fuzz target for FUZZTIME, FUZZERS at a time
+	.ci/fuzz $(FUZZTIME) $(FUZZERS)
 
 bench: ## direct TLS against through the gateway, then every benchmark
 	go run ./integration/bench
