@@ -14,8 +14,8 @@ const maxString = 1<<15 - 1
 // the bytes that it was made of. It allocates nothing but errors.
 //
 // The form of strings and counts is that of versions with tagged fields where flexible
-// is true (KIP-482), else the older one, in which every negative length is null, as
-// Kafka reads it.
+// is true (KIP-482), else the older one. In both, every negative length is null, as Kafka
+// reads it.
 type Cursor struct {
 	b   []byte
 	at  int
@@ -111,11 +111,15 @@ func (c *Cursor) Uvarint() int {
 	return 0
 }
 
+// uncompact is the length or count that a number of the compact form stands for: one less,
+// in 32 bits with a sign, as Kafka reckons. So a number of 2^31 + 1 or more is a null too.
+func uncompact(n uint32) int { return int(int32(n) - 1) } //nolint:gosec // G115: see above
+
 // String reads a nullable string; nil is null.
 func (c *Cursor) String(flexible bool) []byte {
 	var n int
 	if flexible {
-		n = c.Uvarint() - 1
+		n = uncompact(uint32(c.Uvarint())) //nolint:gosec // G115: it was read as one
 	} else {
 		n = int(c.Int16())
 	}
@@ -133,7 +137,7 @@ func (c *Cursor) String(flexible bool) []byte {
 // each element has to be there.
 func (c *Cursor) Count(flexible bool) int {
 	if flexible {
-		return max(c.Uvarint()-1, 0)
+		return max(uncompact(uint32(c.Uvarint())), 0) //nolint:gosec // G115: it was read as one
 	}
 	return max(int(c.Int32()), 0)
 }

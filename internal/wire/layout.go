@@ -202,7 +202,7 @@ func (w *Walk) act(s *step) {
 	case long:
 		n = int(int32(w.num)) //nolint:gosec // G115: signed in the protocol
 	case compact:
-		n = int(w.num) - 1
+		n = uncompact(w.num)
 	default:
 		n = int(w.num)
 	}

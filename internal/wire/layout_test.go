@@ -2,6 +2,7 @@ package wire
 
 import (
 	"bytes"
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"math/rand/v2"
@@ -181,7 +182,8 @@ func TestWalkAllocatesNothing(t *testing.T) {
 func TestWalkDoesNotBelieveLengths(t *testing.T) {
 	head := []byte{0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0} // header tags, throttle, error, session
 	for name, b := range map[string][]byte{
-		"a count":            append(bytes.Clone(head), 0xff, 0xff, 0xff, 0xff, 0x0f),
+		"a count":            append(bytes.Clone(head), 0xff, 0xff, 0xff, 0xff, 0x07),
+		"the largest count":  append(bytes.Clone(head), 0x80, 0x80, 0x80, 0x80, 0x08),
 		"a varint too long":  append(bytes.Clone(head), 0xff, 0xff, 0xff, 0xff, 0x1f),
 		"a varint of 6":      append(bytes.Clone(head), 0xff, 0xff, 0xff, 0xff, 0x8f, 0x01),
 		"a tag's size":       {1, 0, 0xff, 0xff, 0xff, 0x0f},
@@ -247,4 +249,23 @@ func FuzzWalk(f *testing.F) {
 			t.Fatalf("the tail holds more than addresses")
 		}
 	})
+}
+
+// Numbers of the compact form stand for what Kafka takes them for.
+func TestCompactNumbers(t *testing.T) {
+	for number, want := range map[uint32]int{
+		0: -1, 1: 0, 2: 1, 1<<31 - 1: 1<<31 - 2, 1 << 31: 1<<31 - 1, 1<<31 + 1: -1 << 31, 1<<32 - 1: -2,
+	} {
+		if got := uncompact(number); got != want {
+			t.Errorf("%d stands for %d, not %d", number, got, want)
+		}
+		b := binary.AppendUvarint(nil, uint64(number))
+		if c := NewCursor(b); c.Count(true) != max(want, 0) {
+			t.Errorf("a count of %d is another", number)
+		}
+		c := NewCursor(b)
+		if c.String(true); (c.Err() == nil) != (want <= 0) {
+			t.Errorf("a string of %d: %v", number, c.Err())
+		}
+	}
 }
