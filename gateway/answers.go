@@ -52,6 +52,8 @@ func (s *session) answerOne(conn *connections.KafkaConnection, a connections.Ans
 	switch p.rule.at(p.version) {
 	case actionForward:
 		err = s.stream(conn, a)
+	case actionFront:
+		err = s.front(conn, p, a)
 	case actionTrail:
 		err = s.trail(conn, p, a)
 	default:
@@ -92,8 +94,36 @@ func (s *session) stream(conn *connections.KafkaConnection, a connections.Answer
 	defer s.g.cfg.Buffers.PutRecord(buffer)
 	b := *buffer
 	putFront(b, a.Size, a.CorrelationID)
-	have := answerFront
-	left := a.Size
+	return s.rest(conn, b, answerFront, a.Size)
+}
+
+// front passes an answer of which only the beginning is rewritten, which does not grow by
+// that. That much of it as a buffer holds is read before any of it is passed on: more than
+// the longest error message has before it.
+func (s *session) front(conn *connections.KafkaConnection, p pending, a connections.Answer) *Error {
+	buffer := s.g.cfg.Buffers.Get()
+	defer s.g.cfg.Buffers.Put(buffer)
+	b := (*buffer)[:wire.BufferSize]
+	have, end := answerFront, min(len(b), answerFront+a.Size)
+	for have < end {
+		n, err := conn.Read(b[have:end])
+		if err != nil {
+			return s.brokerError(unexpected(err))
+		}
+		have += n
+	}
+	out, _, err := rewriteAnswer(p, s.g.routes, b[answerFront:end])
+	if err != nil {
+		return ending(ReasonBrokerFault, SideBroker, err)
+	}
+	gone := end - answerFront - len(out)
+	copy(b[answerFront:], out)
+	putFront(b, a.Size-gone, a.CorrelationID)
+	return s.rest(conn, b, end-gone, answerFront+a.Size-end)
+}
+
+// rest passes what is in b, and what is left to come of the answer.
+func (s *session) rest(conn *connections.KafkaConnection, b []byte, have, left int) *Error {
 	for {
 		if left > 0 {
 			n, err := conn.Read(b[have:min(len(b), have+left)])

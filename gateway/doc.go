@@ -22,7 +22,8 @@
 //	answers.go   the answer loop: match, stream or hold, deliver; answers_trail.go the
 //	             answers with addresses behind their records
 //	rewrite.go   brokers' addresses → the gateway's: copying all but what is replaced;
-//	             rewrite_brokers.go the messages, rewrite_trail.go the ends of large ones
+//	             rewrite_brokers.go the messages, rewrite_trail.go the ends of large ones,
+//	             rewrite_errors.go the error messages that brokers print connections into
 //	local.go     answers made here
 //	expire.go    what an operator can do: end an owner's token and sessions
 //	errors.go    the reasons for which sessions end

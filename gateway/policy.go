@@ -20,6 +20,9 @@ const (
 	// actionRewrite passes the request as it is; the answer is read whole and the
 	// addresses in it are replaced by the gateway's.
 	actionRewrite
+	// actionFront passes the request as it is; of the answer, which streams, the beginning
+	// is rewritten and does not grow by that.
+	actionFront
 	// actionTrail passes the request as it is; the answer streams, and the addresses at
 	// its end are replaced by the gateway's.
 	actionTrail
@@ -63,7 +66,7 @@ type rule struct {
 	// from is the first version whose answers carry addresses, for actionRewrite and
 	// actionTrail. Below it, the answer passes as it is.
 	from    int16
-	rewrite rewriter // of actionRewrite
+	rewrite rewriter // of actionRewrite and actionFront
 	trail   trail    // of actionTrail
 	answer  layoutOf // of actionTrail: up to the addresses
 	wait    wait

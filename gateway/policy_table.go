@@ -15,7 +15,9 @@ import (
 //	pass       request and answer pass, byte for byte. Kafka's ACLs decide.
 //	rewritten  the answer names brokers' addresses: each becomes the gateway's, and all
 //	           else stays, byte for byte. Before the version at the end none are in it.
-//	trailing   the same for answers with the addresses at their end, behind what may be
+//	scrubbing  the answer's error messages may have printed a connection between brokers:
+//	           it is left out of them, and all else stays, byte for byte.
+//	trailing   rewritten, for answers with the addresses at their end, behind what may be
 //	           100 MB of records. They stream.
 //	here       the gateway answers; no broker sees the request.
 //	refused    the client leg is closed, as Kafka closes it, and the key is not offered.
@@ -94,9 +96,9 @@ func table() []rule {
 		pass(kmsg.CreateTopics, 7).waitsFor(wire.CreateTopicsTimeout, 0),
 		pass(kmsg.DeleteTopics, 6).waitsFor(wire.DeleteTopicsTimeout, 0),
 		pass(kmsg.CreatePartitions, 3).waitsFor(wire.CreatePartitionsTimeout, 0),
-		pass(kmsg.ElectLeaders, 2).waitsFor(wire.ElectLeadersTimeout, 0),
-		pass(kmsg.AlterPartitionAssignments, 1).waitsFor(wire.LeadingTimeout, 0),
-		pass(kmsg.ListPartitionReassignments, 0).waitsFor(wire.LeadingTimeout, 0),
+		scrubbing(kmsg.ElectLeaders, 2, scrubElectLeaders).waitsFor(wire.ElectLeadersTimeout, 0),
+		scrubbing(kmsg.AlterPartitionAssignments, 1, scrubReassignments).waitsFor(wire.LeadingTimeout, 0),
+		scrubbingFront(kmsg.ListPartitionReassignments, 0, 0).waitsFor(wire.LeadingTimeout, 0),
 		pass(kmsg.AlterReplicaLogDirs, 2),
 		pass(kmsg.DescribeLogDirs, 5),
 
@@ -105,18 +107,18 @@ func table() []rule {
 		pass(kmsg.AlterConfigs, 2),
 		pass(kmsg.IncrementalAlterConfigs, 1),
 		pass(kmsg.ListConfigResources, 1),
-		pass(kmsg.DescribeACLs, 3),
-		pass(kmsg.CreateACLs, 3),
-		pass(kmsg.DeleteACLs, 3),
+		scrubbingFront(kmsg.DescribeACLs, 3, 2),
+		scrubbing(kmsg.CreateACLs, 3, scrubCreateACLs),
+		scrubbing(kmsg.DeleteACLs, 3, scrubDeleteACLs),
 		pass(kmsg.DescribeClientQuotas, 1),
 		pass(kmsg.AlterClientQuotas, 1),
 		pass(kmsg.DescribeUserSCRAMCredentials, 0),
-		pass(kmsg.AlterUserSCRAMCredentials, 0),
+		scrubbing(kmsg.AlterUserSCRAMCredentials, 0, scrubSCRAM),
 
 		// The cluster itself, as administrators change it.
-		pass(kmsg.UpdateFeatures, 2).waitsFor(wire.LeadingTimeout, 0),
-		pass(kmsg.UnregisterBroker, 0),
-		pass(kmsg.UnregisterController, 0),
+		scrubbing(kmsg.UpdateFeatures, 2, scrubFeatures).waitsFor(wire.LeadingTimeout, 0),
+		scrubbingFront(kmsg.UnregisterBroker, 0, 0),
+		scrubbingFront(kmsg.UnregisterController, 0, 0),
 		pass(kmsg.AddRaftVoter, 1).waitsFor(wire.AddRaftVoterTimeout, 0),
 		pass(kmsg.RemoveRaftVoter, 0),
 
@@ -172,6 +174,17 @@ func pass(key kmsg.Key, highest int16) rule {
 
 func rewritten(key kmsg.Key, highest int16, by rewriter, from int16) rule {
 	return rule{key: key, action: actionRewrite, max: highest, rewrite: by, from: from}
+}
+
+// scrubbing is rewritten, for what is no address in a field of its own.
+func scrubbing(key kmsg.Key, highest int16, by rewriter) rule {
+	return rewritten(key, highest, by, 0)
+}
+
+// scrubbingFront is for answers with one message, behind the throttle time and the error:
+// whatever their size, they stream. From flexible on, a version has tagged fields.
+func scrubbingFront(key kmsg.Key, highest, flexible int16) rule {
+	return rule{key: key, action: actionFront, max: highest, rewrite: scrubFront(flexible)}
 }
 
 func trailing(key kmsg.Key, highest int16, how trail, answer layoutOf, from int16) rule {

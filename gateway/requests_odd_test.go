@@ -331,7 +331,8 @@ func TestRawSASLTokensEndTheSession(t *testing.T) {
 	}
 }
 
-// B13, B14: ApiVersions of every version: the answer is the broker's byte for byte but
+// B12, B13, B14: ApiVersions of every version, of a broker that serves more and newer than
+// is known: the answer is the broker's byte for byte but
 // for keys and maxima, and its header never has tags; one that is too new, with a header
 // and a body that nobody knows, is told the range, and the connection goes on.
 func TestApiVersionsThroughTheGateway(t *testing.T) {

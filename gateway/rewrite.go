@@ -118,12 +118,16 @@ func (s *splice) address(node int32, flexible bool) (ok bool) {
 }
 
 func appendAddress(b []byte, host string, port int32, flexible bool) []byte {
+	return binary.BigEndian.AppendUint32(appendString(b, host, flexible), uint32(port)) //nolint:gosec // G115: signed in the protocol
+}
+
+func appendString[S string | []byte](b []byte, text S, flexible bool) []byte {
 	if flexible {
-		b = binary.AppendUvarint(b, uint64(len(host))+1)
+		b = binary.AppendUvarint(b, uint64(len(text))+1)
 	} else {
-		b = binary.BigEndian.AppendUint16(b, uint16(len(host))) //nolint:gosec // G115: a host name
+		b = binary.BigEndian.AppendUint16(b, uint16(len(text))) //nolint:gosec // G115: a host name, or less than a string that was read
 	}
-	return binary.BigEndian.AppendUint32(append(b, host...), uint32(port)) //nolint:gosec // G115: signed in the protocol
+	return append(b, text...)
 }
 
 // result is the message with everything replaced; the same bytes where nothing was.

@@ -8,6 +8,8 @@ import (
 	"testing"
 
 	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"doorkeeper/internal/frugal"
 )
 
 // gate is an advertiser whose host has so many bytes; node 13 has no address.
@@ -279,7 +281,7 @@ func FuzzFitTail(f *testing.F) {
 			return
 		}
 		at, _ := tailOf(p, in)
-		frugal(t, len(in), func() {
+		frugal.Check(t, len(in), func() {
 			if at, _ := tailOf(p, in); !p.rule.trail.bare(in[at:]) {
 				_, _, _ = p.rule.trail.fitTail(in[at:], gate(g%24))
 			}

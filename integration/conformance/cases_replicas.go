@@ -18,6 +18,10 @@ func replicaCases() []Case {
 			Request: func(s *Side, _ int16) kmsg.Request { return electLeaders(s.Shared("topic")) },
 		},
 		{
+			Key: kmsg.ElectLeaders, Name: "without the right to", As: Poor, Want: Failure, Codes: []int16{clusterDenied},
+			Request: func(s *Side, _ int16) kmsg.Request { return electLeaders(s.Shared("topic")) },
+		},
+		{
 			Key: kmsg.AlterPartitionAssignments, Name: "in another order",
 			Request: func(s *Side, v int16) kmsg.Request {
 				return reassign(s.Own(fmt.Sprintf("move-v%d", v)), 2, 1)
@@ -25,6 +29,10 @@ func replicaCases() []Case {
 		},
 		{
 			Key: kmsg.AlterPartitionAssignments, Name: "of a topic that is not there", Want: Failure, Codes: []int16{unknownTopic},
+			Request: func(s *Side, _ int16) kmsg.Request { return reassign(s.Own("none"), 2, 1) },
+		},
+		{
+			Key: kmsg.AlterPartitionAssignments, Name: "without the right to", As: Poor, Want: Failure, Codes: []int16{clusterDenied},
 			Request: func(s *Side, _ int16) kmsg.Request { return reassign(s.Own("none"), 2, 1) },
 		},
 		{
@@ -37,7 +45,6 @@ func replicaCases() []Case {
 		},
 		{
 			Key: kmsg.ListPartitionReassignments, Name: "without the right to", As: Poor, Shared: true, Want: Failure, Codes: []int16{clusterDenied},
-			Masks: []Mask{printed("ErrorMessage")},
 			Request: func(*Side, int16) kmsg.Request {
 				r := kmsg.NewPtrListPartitionReassignmentsRequest()
 				r.TimeoutMillis = 20_000

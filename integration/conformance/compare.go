@@ -65,6 +65,9 @@ func (c *Comparison) Compare(direct, gateway Answer) (differences []string, need
 	}
 	if c.Rewritten != nil {
 		differences = c.Rewritten.undo(d.message, g.message)
+	} else { // each names a connection of its own
+		unprint(d.message)
+		unprint(g.message)
 	}
 	needed, more := c.mask(d.message, g.message)
 	differences = append(differences, more...)

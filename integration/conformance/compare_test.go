@@ -203,3 +203,34 @@ func TestAllPathsExist(t *testing.T) {
 		}
 	}
 }
+
+// S11: error messages with a request in them come without it, and nothing else of them is
+// another: not with it, and not without anything more.
+func TestPrintedRequestsAreLeftOut(t *testing.T) {
+	answer := func(message string) Answer {
+		r := kmsg.NewPtrDescribeACLsResponse()
+		r.Version, r.ErrorCode, r.ErrorMessage = 3, 31, &message
+		return Answer{Frame: frame(7, r)}
+	}
+	printed := answer("Request Request(connectionId=127.0.0.1:9094-127.0.0.1:7-0, envelope=Some(Request(connectionId=x))) is not authorized.")
+	again := answer("Request Request(connectionId=127.0.0.1:9094-127.0.0.1:8-0, envelope=Some(Request(connectionId=y))) is not authorized.")
+	want := answer("Request Request() is not authorized.")
+	request := kmsg.NewPtrDescribeACLsRequest()
+	request.Version = 3
+	c := Comparison{Request: request, Rewritten: rewritten()}
+	if differences, _ := c.Compare(printed, want); differences != nil {
+		t.Errorf("%v", differences)
+	}
+	if flips, err := c.Flip(printed, want); err != nil || flips.Unnoticed != 0 {
+		t.Errorf("%+v, %v", flips, err)
+	}
+	for _, wrong := range []Answer{printed, answer("Request () is not authorized."), answer("")} {
+		if differences, _ := c.Compare(printed, wrong); len(differences) == 0 {
+			t.Errorf("%q is taken", wrong.Frame)
+		}
+	}
+	c.Rewritten = nil
+	if differences, _ := c.Compare(printed, again); differences != nil {
+		t.Errorf("between two direct answers: %v", differences)
+	}
+}

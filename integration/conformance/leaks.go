@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"maps"
 	"reflect"
-	"regexp"
 	"slices"
 	"sync"
 
@@ -47,28 +46,6 @@ const (
 	dump   = "a broker's or topic's configuration, which its administrator asked for"
 	stored = "what users stored"
 )
-
-// printedWhy is about addresses of machines, never about the names that brokers are known
-// by: those are looked for in these fields too.
-const printedWhy = "Kafka prints the refused request into its error message, with the addresses of the connection that it came over"
-
-// printing are the fields in which Kafka does so.
-func printing(key kmsg.Key) Path {
-	switch key {
-	case kmsg.DescribeACLs, kmsg.ListPartitionReassignments, kmsg.UnregisterController:
-		return "ErrorMessage"
-	case kmsg.CreateACLs, kmsg.DeleteACLs:
-		return "Results[].ErrorMessage"
-	}
-	return ""
-}
-
-// unprint takes the connections' addresses out of a message, and nothing else.
-func unprint(message string) string {
-	return connection.ReplaceAllString(message, "connectionId=")
-}
-
-var connection = regexp.MustCompile(`connectionId=[0-9.]+:[0-9]+-[0-9.]+:[0-9]+-`)
 
 // exemptions are all fields that may. Whatever stands in them came from users, but for
 // the configuration of brokers.
@@ -130,18 +107,6 @@ func (l *Leaks) Answer(request kmsg.Request, frame []byte) {
 				l.exempted[exempted(request, e.field, e.why)] += n
 			}
 			v.SetZero()
-		})
-	}
-	if p := printing(kmsg.Key(request.Key())); p != "" {
-		_ = p.each(r.message, func(v reflect.Value) {
-			if v.IsNil() {
-				return
-			}
-			text := unprint(v.Elem().String())
-			if text != v.Elem().String() {
-				l.exempted[exempted(request, p, printedWhy)] += len(l.found(textOf(v)))
-			}
-			v.Set(reflect.ValueOf(&text))
 		})
 	}
 	for _, h := range l.found(append(slices.Clone(r.head), r.message.AppendTo(nil)...)) {

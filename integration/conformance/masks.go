@@ -2,7 +2,6 @@ package conformance
 
 import (
 	"reflect"
-	"regexp"
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kmsg"
@@ -69,22 +68,6 @@ func within(d int64) func(direct, gateway reflect.Value) bool {
 func sameMoment() func(direct, gateway reflect.Value) bool {
 	return within(time.Minute.Milliseconds())
 }
-
-// printed is for error messages into which brokers print the request that they refuse, with
-// the connection that it came over and what the JVM calls it.
-func printed(field Path) Mask {
-	return Mask{Field: field, Alike: samePrint, Why: "the broker prints the refused request, with its connection and its objects' numbers"}
-}
-
-// samePrint: they differ in connections, numbers of objects and places in buffers alone.
-func samePrint(direct, gateway reflect.Value) bool {
-	if direct.IsZero() || gateway.IsZero() {
-		return false
-	}
-	return variable.ReplaceAllString(direct.Elem().String(), "") == variable.ReplaceAllString(gateway.Elem().String(), "")
-}
-
-var variable = regexp.MustCompile(`connectionId=[0-9.:-]+|processor=[0-9]+|@[0-9a-f]+|(pos|lim|cap)=[0-9]+`)
 
 // someText: both say something.
 func someText(direct, gateway reflect.Value) bool { return !direct.IsZero() && !gateway.IsZero() }

@@ -103,7 +103,8 @@ the gateway, as the same principal, for every API key and version that the broke
 knows, and compares the answers byte for byte. Requests that change something ask for equal things that each side has of
 its own.
 
-Rewritten fields are compared too: each has to hold exactly the gateway's address of the node that the broker has named.
+Rewritten fields are compared too: each has to hold exactly the gateway's address of the node that the broker has named, and
+error messages what the broker says, without the request that it prints into them together with addresses of its connections.
 Fields that may differ are compared as far as they must be alike; they are listed below, and every other byte has to be
 equal. To show that it would be noticed otherwise, every byte of the answers (the newest version of every question, up to
 2,000 bytes) is changed in turn, by one bit: no change outside of these fields goes unnoticed.

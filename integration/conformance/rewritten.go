@@ -3,6 +3,7 @@ package conformance
 import (
 	"fmt"
 	"reflect"
+	"regexp"
 	"slices"
 
 	"github.com/twmb/franz-go/pkg/kmsg"
@@ -37,6 +38,39 @@ func addressed(key kmsg.Key) []Path {
 	return nil
 }
 
+// printed are the error messages into which brokers print the request that they refuse,
+// with the connection that it came over.
+func printed(key kmsg.Key) []Path {
+	switch key {
+	case kmsg.DescribeACLs, kmsg.ListPartitionReassignments, kmsg.UnregisterBroker, kmsg.UnregisterController:
+		return []Path{"ErrorMessage"}
+	case kmsg.CreateACLs, kmsg.DeleteACLs, kmsg.AlterUserSCRAMCredentials:
+		return []Path{"Results[].ErrorMessage"}
+	case kmsg.ElectLeaders:
+		return []Path{"Topics[].Partitions[].ErrorMessage"}
+	case kmsg.AlterPartitionAssignments:
+		return []Path{"ErrorMessage", "Topics[].Partitions[].ErrorMessage"}
+	case kmsg.UpdateFeatures:
+		return []Path{"ErrorMessage", "Results[].ErrorMessage"}
+	}
+	return nil
+}
+
+// requestPrinted goes from the parenthesis in front of the request to the last one.
+var requestPrinted = regexp.MustCompile(`(?s)\([^(]*connectionId=.*\)`)
+
+// unprint leaves out of a broker's answer what no client may see of its messages.
+func unprint(direct kmsg.Response) {
+	for _, p := range printed(kmsg.Key(direct.Key())) {
+		p.descend(reflect.ValueOf(direct), func(v reflect.Value) {
+			if !v.IsNil() {
+				text := requestPrinted.ReplaceAllLiteralString(v.Elem().String(), "()")
+				v.Set(reflect.ValueOf(&text))
+			}
+		})
+	}
+}
+
 const listeners Path = "Nodes[].Listeners"
 
 // RewrittenFields names, for the report, what is replaced in answers to a key.
@@ -54,7 +88,7 @@ func RewrittenFields(key kmsg.Key) []Path {
 		}
 		out = append(out, p+"Host", p+"Port")
 	}
-	return out
+	return append(out, printed(key)...)
 }
 
 // undo puts into the gateway's answer what the broker's should have in its place, if the
@@ -87,6 +121,7 @@ func (r *Rewritten) undo(direct, gateway kmsg.Response) []string {
 	case *kmsg.ApiVersionsResponse:
 		r.trim(direct.(*kmsg.ApiVersionsResponse))
 	}
+	unprint(direct)
 	return wrong
 }
 
