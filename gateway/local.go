@@ -7,6 +7,9 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 )
 
+// noTime is what brokers put into the timestamps of a token that they refuse.
+const noTime = -1
+
 // localAnswer makes the answer to a request that no broker sees. It depends on key
 // and version alone.
 func localAnswer(p pending) []byte {
@@ -21,10 +24,11 @@ func localAnswer(p pending) []byte {
 		r.ErrorMessage = kmsg.StringPtr("this listener authenticates by client certificate")
 	case *kmsg.CreateDelegationTokenResponse:
 		r.ErrorCode = kerr.DelegationTokenRequestNotAllowed.Code
+		r.IssueTimestamp, r.ExpiryTimestamp, r.MaxTimestamp = noTime, noTime, noTime
 	case *kmsg.RenewDelegationTokenResponse:
-		r.ErrorCode = kerr.DelegationTokenRequestNotAllowed.Code
+		r.ErrorCode, r.ExpiryTimestamp = kerr.DelegationTokenRequestNotAllowed.Code, noTime
 	case *kmsg.ExpireDelegationTokenResponse:
-		r.ErrorCode = kerr.DelegationTokenRequestNotAllowed.Code
+		r.ErrorCode, r.ExpiryTimestamp = kerr.DelegationTokenRequestNotAllowed.Code, noTime
 	case *kmsg.DescribeDelegationTokenResponse:
 		r.ErrorCode = kerr.DelegationTokenRequestNotAllowed.Code
 	}

@@ -34,6 +34,11 @@ func TestLocalAnswers(t *testing.T) {
 			if got := int16(reflect.ValueOf(r).Elem().FieldByName("ErrorCode").Int()); got != code {
 				t.Fatalf("key %d version %d: error %d, want %d", key, version, got, code)
 			}
+			for _, at := range []string{"IssueTimestamp", "ExpiryTimestamp", "MaxTimestamp"} { // as brokers have them
+				if f := reflect.ValueOf(r).Elem().FieldByName(at); f.IsValid() && f.Int() != -1 {
+					t.Fatalf("key %d version %d: %s %d", key, version, at, f.Int())
+				}
+			}
 		}
 	}
 }

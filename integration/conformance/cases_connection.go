@@ -67,7 +67,6 @@ func connectionCases() []Case {
 			Masks: []Mask{
 				{Field: "PrincipalType", Why: here, Here: true}, {Field: "PrincipalName", Why: here, Here: true},
 				{Field: "TokenRequesterPrincipalType", Why: here, Here: true}, {Field: "TokenRequesterPrincipalName", Why: here, Here: true},
-				{Field: "IssueTimestamp", Why: here, Here: true}, {Field: "ExpiryTimestamp", Why: here, Here: true}, {Field: "MaxTimestamp", Why: here, Here: true},
 			},
 		},
 		{
@@ -77,7 +76,6 @@ func connectionCases() []Case {
 				r.HMAC, r.RenewTimeMillis = make([]byte, 64), -1
 				return r
 			},
-			Masks: []Mask{{Field: "ExpiryTimestamp", Why: here, Here: true}},
 		},
 		{
 			Key: kmsg.ExpireDelegationToken, Name: "with a token", Want: Failure, Codes: []int16{tokensNotAllowed}, Shared: true,
@@ -86,7 +84,6 @@ func connectionCases() []Case {
 				r.HMAC, r.ExpiryPeriodMillis = make([]byte, 64), -1
 				return r
 			},
-			Masks: []Mask{{Field: "ExpiryTimestamp", Why: here, Here: true}},
 		},
 		{
 			Key: kmsg.DescribeDelegationToken, Name: "with a token", Want: Failure, Codes: []int16{tokensNotAllowed}, Shared: true,
