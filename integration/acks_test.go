@@ -6,11 +6,13 @@ package integration
 // more through the gateway than directly, with a direct run beside each: the same
 // counts of 100,000 records by Java and by franz-go; everything written before a
 // client closes at once is delivered; and a produce to a broker that is not the
-// leader is told in the one way that Kafka has for it, a closed connection.
+// leader is told in the one way that Kafka has for it, a closed connection (B04).
 
 import (
 	"errors"
+	"fmt"
 	"io"
+	"sync"
 	"testing"
 	"time"
 
@@ -133,4 +135,63 @@ func TestAcksZeroToAnotherThanTheLeader(t *testing.T) {
 			t.Errorf("%s: the connection was not closed: %v", s.name, err)
 		}
 	}
+}
+
+// B04: on one connection, without reading in between, produces that are not answered,
+// some that are, and other requests: each answer comes to its own request, in order; all
+// records are there; and in the end nothing is taken for unanswered.
+func TestAcksZeroBetweenOthers(t *testing.T) {
+	c := cluster(t)
+	ctx := within(t, 2*time.Minute)
+	app := name(t, "app")
+	must(t, c.Admin.Grant(ctx, harness.AppGrants("alice", app)...))
+	const rounds = 1500
+	g := gateway(t, c, harness.GatewayConfig{})
+	for _, s := range bothSides(c, g, "alice") {
+		of := series{app + s.topicSuffix, "i", 0}.make(ctx, t, c)
+		leg := rawLeg(ctx, t, s.node(1), s.as, app)
+		served(t, leg)
+		var wrote sync.WaitGroup
+		wrote.Go(func() { // ahead of the answers, as far as the buffers go
+			var all []byte
+			for i := range int32(rounds) {
+				r := of.record(int(i))
+				r.Partition = 0 // node 1's
+				all = append(all, leg.Frame(produceRequest(9, 0, [16]byte{}, r), 10*i)...)
+				if i%3 == 1 {
+					all = append(all, leg.Frame(produceRequest(9, 1, [16]byte{}, r), 10*i+1)...)
+				}
+				if i%5 == 2 {
+					all = append(all, leg.Frame(metadata(), 10*i+2)...)
+				}
+			}
+			if _, err := leg.Write(append(all, leg.Frame(metadata(), 10*rounds)...)); err != nil {
+				t.Error(err)
+			}
+		})
+		must(t, leg.SetReadDeadline(time.Now().Add(2*patience)))
+		acked := 0
+		for i := range int32(rounds) {
+			if i%3 == 1 {
+				wantAnswer(t, leg, produceRequest(9, 1, [16]byte{}, of.record(0)), 10*i+1)
+				acked++
+			}
+			if i%5 == 2 {
+				wantAnswer(t, leg, metadata(), 10*i+2)
+			}
+		}
+		wantAnswer(t, leg, metadata(), 10*rounds)
+		wrote.Wait()
+		if n := stored(ctx, t, c, of.topic); n != rounds+acked {
+			t.Errorf("%s: %d records are stored of %d", s.name, n, rounds+acked)
+		}
+		must(t, leg.Close())
+		if !s.outside {
+			oneLine(t, g, leg.LocalAddr(), map[string]string{
+				"msg": "session ended", "reason": "client_closed", "unanswered": "0",
+				"requests": fmt.Sprint(1 + rounds + acked + rounds/5 + 1), "answers": fmt.Sprint(1 + acked + rounds/5 + 1),
+			})
+		}
+	}
+	noFaults(ctx, t, g)
 }

@@ -71,7 +71,7 @@ func badFrames() []badFrame {
 	}
 }
 
-// The frame lengths -1, 0, 3 and 2 GiB, and the truncated frame.
+// B52: the frame lengths -1, 0, 3 and 2 GiB, and the truncated frame.
 func TestFramesThatAreNone(t *testing.T) {
 	g := gateway(t, cluster(t), harness.GatewayConfig{})
 	stop := witness(t, g, "frame-witness")
@@ -106,7 +106,7 @@ func sendBad(t *testing.T, r *harness.Raw, f badFrame) {
 	}
 }
 
-// The "memory stays flat": over a thousand connections, each of which claims
+// B52, the "memory stays flat": over a thousand connections, each of which claims
 // 2 GiB, 100 MiB, or what makes no sense.
 func TestBadFramesLeaveMemoryFlat(t *testing.T) {
 	g := gateway(t, cluster(t), harness.GatewayConfig{Plain: true})

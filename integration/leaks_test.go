@@ -7,7 +7,7 @@ package integration
 // the gateway exists, franz-go with every dial on record; and over a connection of
 // which every byte is looked at, for each API that carries addresses, at every
 // version that the gateway offers. The same questions asked of a broker directly
-// show that the bytes looked for would be found (S11).
+// show that the bytes looked for would be found (S11, B06).
 
 import (
 	"bytes"
