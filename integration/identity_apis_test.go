@@ -6,7 +6,7 @@ package integration
 // token: SASL requests inside the session and the four delegation-token APIs, at
 // every version, are answered by the gateway as Kafka answers them, no broker ever
 // sees one, the cluster's tokens stay as they are, and the connection goes on (S3,
-// S4).
+// S4, B42).
 
 import (
 	"fmt"
@@ -81,11 +81,31 @@ func TestIdentityCannotBeChangedInTheSession(t *testing.T) {
 		t.Errorf("the tokens were\n%v\nand are\n%v", before, after)
 	}
 
-	// The Java client sees that these APIs are not there, and asks no further.
+	// The Java client sees that these APIs are not there, and asks no further. With a
+	// password of its own, whoever's it is, it is told at once that there is nothing to log
+	// in to.
+	asBob := func(mechanism, module string) harness.JavaStep {
+		return harness.JavaStep{Mode: "describe", Settings: map[string]string{
+			"bootstrap": g.Bootstrap, "topic": topic, "p.security.protocol": "SASL_SSL", "p.sasl.mechanism": mechanism,
+			"p.sasl.jaas.config": "org.apache.kafka.common.security." + module + ` required username="bob" password="bobs-secret";`,
+		}}
+	}
 	results, _, err := site.Java(ctx, harness.JavaRun{Certificate: site.Client("alice"), Steps: []harness.JavaStep{
 		{Mode: "tokens", Settings: map[string]string{"bootstrap": g.Bootstrap}},
+		asBob("PLAIN", "plain.PlainLoginModule"), asBob("SCRAM-SHA-512", "scram.ScramLoginModule"),
 	}})
 	must(t, err)
+	for _, r := range results[1:] {
+		if r.Errors["IllegalSaslStateException"] == 0 || len(r.Nodes) > 0 {
+			t.Errorf("Java with a password: %v %v, nodes %v", r.Errors, r.Messages, r.Nodes)
+		}
+	}
+	if seen := requestsOf(t, c, topic); len(seen) != 1 || seen["METADATA"] != asked {
+		t.Errorf("the brokers saw %v; %d are Metadata", seen, asked)
+	}
+	if strings.Contains(g.Output(), "bobs-secret") {
+		t.Error("the log shows a client's password")
+	}
 	for _, call := range []string{"create", "renew", "expire", "describe"} {
 		if got := results[0].Values[call]; got != "UnsupportedVersionException" {
 			t.Errorf("Java, %s: %s", call, got)
