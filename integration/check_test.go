@@ -22,6 +22,7 @@ import (
 
 	"doorkeeper/integration/harness"
 	"doorkeeper/internal/certtest"
+	"doorkeeper/internal/faultrelay"
 )
 
 // finding is one entry of the document that check prints.
@@ -428,10 +429,10 @@ func TestCheckInterrupted(t *testing.T) {
 	c := cluster(t)
 	front, err := site.Front()
 	must(t, err)
-	relay, err := harness.NewRelay(front+":0", c.Node(1).TokenListener())
+	relay, err := faultrelay.New(front+":0", c.Node(1).TokenListener())
 	must(t, err)
 	defer func() { must(t, relay.Close()) }()
-	relay.Silence()
+	relay.SetBoth(faultrelay.Faults{Stall: true})
 	g := startGateway(t, c, harness.GatewayConfig{
 		Args: []string{"check", "--config", "FILE", "--owner", "interrupted"},
 		Change: func(d harness.Document) {

@@ -23,6 +23,7 @@ import (
 	"github.com/twmb/franz-go/pkg/sasl/scram"
 
 	"doorkeeper/integration/harness"
+	"doorkeeper/internal/faultrelay"
 )
 
 func TestHarnessTokenLoginIsItsOwner(t *testing.T) {
@@ -129,7 +130,7 @@ func TestHarnessNamespaceReachesNoBroker(t *testing.T) {
 	// reach.
 	front, err := site.Front()
 	must(t, err)
-	relay, err := harness.NewRelay(front+":0", c.Node(1).ControlListener())
+	relay, err := faultrelay.New(front+":0", c.Node(1).ControlListener())
 	must(t, err)
 	defer func() { must(t, relay.Close()) }()
 	results, _, err = site.Java(ctx, harness.JavaRun{Certificate: site.Direct("harriet"), Steps: []harness.JavaStep{

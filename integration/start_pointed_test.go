@@ -14,6 +14,7 @@ import (
 
 	"doorkeeper/integration/harness"
 	"doorkeeper/internal/certtest"
+	"doorkeeper/internal/faultrelay"
 )
 
 // S23: the way back to itself is hidden behind a relay, as behind a load balancer;
@@ -54,11 +55,11 @@ func TestPointedAtItself(t *testing.T) {
 }
 
 // lateRelay is opened once the gateway's address is known.
-type lateRelay struct{ relay *harness.Relay }
+type lateRelay struct{ relay *faultrelay.Relay }
 
 func (l *lateRelay) open(t *testing.T, host, target string) {
 	t.Helper()
-	r, err := harness.NewRelay(host+":0", target)
+	r, err := faultrelay.New(host+":0", target)
 	must(t, err)
 	t.Cleanup(func() { must(t, r.Close()) })
 	l.relay = r

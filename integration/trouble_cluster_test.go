@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"doorkeeper/integration/harness"
+	"doorkeeper/internal/faultrelay"
 )
 
 // lone is a cluster of a single node for trouble that three would not show better:
@@ -18,7 +19,7 @@ import (
 // gateway can be pointed at by mistake.
 type lone struct {
 	*harness.Cluster
-	control *harness.Relay
+	control *faultrelay.Relay
 	oneWay  string // SSL that asks for no certificate
 	plain   string // PLAINTEXT
 }
@@ -28,7 +29,7 @@ var loneShared = sync.OnceValues(func() (*lone, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Minute)
 	defer cancel()
 	host := site.LoopbackHost()
-	relay, err := harness.NewRelay(host+":0", net.JoinHostPort(host, fmt.Sprint(harness.ControlPort)))
+	relay, err := faultrelay.New(host+":0", net.JoinHostPort(host, fmt.Sprint(harness.ControlPort)))
 	if err != nil {
 		return nil, err
 	}

@@ -21,7 +21,6 @@
 //     brokers and controllers that are registered and not there
 //   - dials.go:       franz-go with every dialled address on record
 //   - raw.go:         one connection, byte by byte
-//   - relay.go:       a TCP relay that can be made to fail
 //
 // A Site owns everything; Close ends it and waits. Each child is bound to the
 // run's life by the kernel too (PR_SET_PDEATHSIG); what a run that is killed leaves

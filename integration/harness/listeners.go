@@ -9,9 +9,12 @@ import (
 	"strings"
 )
 
-// ControlPort is the port of every node's control listener, for a relay that has
-// to know it before the node exists.
-const ControlPort = controlPort
+// ControlPort and TokenPort are the ports of every node's listeners, for a relay that has
+// to know them before the node exists.
+const (
+	ControlPort = controlPort
+	TokenPort   = tokenPort
+)
 
 // firstExtraPort is that of the first of NodeConfig.Listeners, in alphabetical
 // order.

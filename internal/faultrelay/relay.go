@@ -1,0 +1,184 @@
+package faultrelay
+
+import (
+	"context"
+	"errors"
+	"net"
+	"sync"
+	"time"
+)
+
+// dialWithin bounds the dial to the target.
+const dialWithin = 10 * time.Second
+
+// Relay passes TCP connections on to one target. All methods but Close return at once,
+// and are safe for concurrent use.
+type Relay struct {
+	target string
+	ln     net.Listener
+	wg     sync.WaitGroup
+	stop   context.CancelFunc
+
+	mu       sync.Mutex
+	conns    map[*net.TCPConn]struct{}
+	faults   [2]Faults     // by Direction
+	changed  chan struct{} // closed with every change of the faults
+	closed   bool
+	refusing bool
+	accepted int
+	passed   [2]int64 // bytes, by Direction
+	writes   [2]int64 // in how many writes
+}
+
+// New listens on address (host:0 for any port) and relays to target, which need not be
+// there yet: each connection dials it, for 10 s at most, and is closed if that fails.
+// The caller closes the Relay.
+func New(address, target string) (*Relay, error) {
+	ln, err := net.Listen("tcp", address)
+	if err != nil {
+		return nil, err
+	}
+	r := &Relay{target: target, ln: ln, conns: map[*net.TCPConn]struct{}{}, changed: make(chan struct{})}
+	ctx, stop := context.WithCancel(context.Background())
+	r.stop = stop
+	r.wg.Go(func() { r.accept(ctx) })
+	return r, nil
+}
+
+// Address is where it listens.
+func (r *Relay) Address() string { return r.ln.Addr().String() }
+
+// Set replaces the faults of a direction, for connections that are open and for all that
+// come.
+func (r *Relay) Set(d Direction, f Faults) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.faults[d] = f
+	close(r.changed)
+	r.changed = make(chan struct{})
+}
+
+// SetBoth replaces the faults of both directions.
+func (r *Relay) SetBoth(f Faults) {
+	r.Set(ToTarget, f)
+	r.Set(ToClient, f)
+}
+
+// Heal takes all faults away, but for Refuse. What was swallowed stays lost.
+func (r *Relay) Heal() { r.SetBoth(Faults{}) }
+
+// Refuse makes it close every new connection at once, or no more.
+func (r *Relay) Refuse(refuse bool) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.refusing = refuse
+}
+
+// Cut resets all connections, both sides of them.
+func (r *Relay) Cut() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for c := range r.conns {
+		reset(c)
+	}
+}
+
+// Accepted is how many connections it was asked for, refused ones too.
+func (r *Relay) Accepted() int {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.accepted
+}
+
+// Passed is how many bytes it has written on in a direction, over all connections.
+func (r *Relay) Passed(d Direction) int64 {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.passed[d]
+}
+
+// Close ends all connections and waits until none of the Relay's goroutines is left.
+// Further calls do nothing.
+func (r *Relay) Close() error {
+	err := r.ln.Close()
+	r.mu.Lock()
+	r.closed = true
+	r.mu.Unlock()
+	r.stop()
+	r.Cut()
+	r.wg.Wait()
+	if errors.Is(err, net.ErrClosed) {
+		return nil
+	}
+	return err
+}
+
+func (r *Relay) accept(ctx context.Context) {
+	for {
+		c, err := r.ln.Accept()
+		if err != nil {
+			return
+		}
+		r.mu.Lock()
+		r.accepted++
+		refuse := r.refusing
+		r.mu.Unlock()
+		if refuse {
+			_ = c.Close()
+			continue
+		}
+		r.wg.Go(func() { r.serve(ctx, c.(*net.TCPConn)) })
+	}
+}
+
+// serve is one connection's life.
+func (r *Relay) serve(ctx context.Context, client *net.TCPConn) {
+	defer r.forget(client)
+	r.remember(client)
+	server, err := (&net.Dialer{Timeout: dialWithin}).DialContext(ctx, "tcp", r.target)
+	if err != nil {
+		return
+	}
+	target := server.(*net.TCPConn)
+	defer r.forget(target)
+	r.remember(target)
+	l := &link{relay: r, ends: [2]*net.TCPConn{client, target}}
+	l.run(ctx)
+}
+
+// remember makes a connection one that Cut and Close end.
+func (r *Relay) remember(c *net.TCPConn) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.conns[c] = struct{}{}
+	if r.closed { // Close has cut the others already
+		reset(c)
+	}
+}
+
+func (r *Relay) forget(c *net.TCPConn) {
+	_ = c.Close()
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	delete(r.conns, c)
+}
+
+// now is a direction's faults, and a channel that is closed once they are others.
+func (r *Relay) now(d Direction) (Faults, <-chan struct{}) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.faults[d], r.changed
+}
+
+func (r *Relay) count(d Direction, n int) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.passed[d] += int64(n)
+	r.writes[d]++
+}
+
+// reset closes a connection so that the other side sees a reset, not an end.
+func reset(c *net.TCPConn) {
+	_ = c.SetLinger(0)
+	_ = c.Close()
+}
