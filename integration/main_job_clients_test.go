@@ -11,7 +11,6 @@ import (
 	"fmt"
 	"strconv"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -19,6 +18,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 	"github.com/twmb/franz-go/pkg/kmsg"
 
+	"doorkeeper/integration/checker"
 	"doorkeeper/integration/harness"
 )
 
@@ -42,38 +42,24 @@ func (s series) make(ctx context.Context, t *testing.T, c *harness.Cluster) seri
 
 func (s series) expected() harness.Tally { return harness.Expected(s.prefix, s.records, recordSize) }
 
-func (s series) record(i int) *kgo.Record {
-	key := harness.Key(s.prefix, i)
-	return &kgo.Record{Topic: s.topic, Partition: int32(i % partitions), Key: key, Value: harness.Value(key, recordSize)}
+func (s series) record(i int) *kgo.Record { return s.ledger().Record(i, int32(i%partitions)) }
+
+// ledger is an empty one of the series' writer.
+func (s series) ledger() *checker.Ledger {
+	return &checker.Ledger{Topic: s.topic, Prefix: s.prefix, Size: recordSize}
 }
 
 // produce writes the series by franz-go and returns what was acknowledged. rate is
 // in records a second, 0 for as many as go.
 func (s series) produce(ctx context.Context, client *kgo.Client, rate int) (harness.Tally, error) {
-	var (
-		mu     sync.Mutex
-		tally  harness.Tally
-		failed error
-	)
-	began := time.Now()
-	for i := range s.records {
-		client.Produce(ctx, s.record(i), func(r *kgo.Record, err error) {
-			mu.Lock()
-			defer mu.Unlock()
-			if err == nil {
-				tally.Add(s.prefix, recordSize, r.Key, r.Value)
-			} else if failed == nil { // the first of perhaps thousands
-				failed = fmt.Errorf("produce %s: %w", r.Key, err)
-			}
-		})
-		if rate > 0 && i%50 == 0 {
-			time.Sleep(time.Until(began.Add(time.Duration(i) * time.Second / time.Duration(rate))))
-		}
-	}
-	err := client.Flush(ctx)
-	mu.Lock()
-	defer mu.Unlock()
-	return tally, errors.Join(failed, err)
+	var tally harness.Tally
+	l := s.ledger()
+	err := l.Write(ctx, client, s.records, partitions, rate)
+	l.EachAcked(func(i int) {
+		key := checker.Key(s.prefix, i)
+		tally.Add(s.prefix, recordSize, key, checker.Value(key, recordSize))
+	})
+	return tally, err
 }
 
 // consume reads by franz-go until it has seen every record of the series; ctx ends

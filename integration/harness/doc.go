@@ -13,7 +13,8 @@
 //   - admin.go, grants.go, topics.go: what an administrator of the cluster does
 //   - document.go, gateway.go, observe.go: the binary, its configuration, its logs and figures
 //   - namespace.go:   a network in which nothing but the gateway can be reached
-//   - java.go:        the Java client, in there; records.go: the records that all clients agree on
+//   - java.go:        the Java client, in there; records.go: a count of records that
+//     clients wrote or read
 //   - foreign.go, foreign_run.go: clients in other languages; python.go: Python with
 //     librdkafka; kcat.go; foreign_shell.go: what is pasted into a terminal
 //   - conformance_names.go: brokers with names that the gateway alone can resolve, and

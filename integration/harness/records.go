@@ -3,23 +3,10 @@
 package harness
 
 import (
-	"bytes"
-	"fmt"
 	"hash/crc32"
-	"strconv"
+
+	"doorkeeper/integration/checker"
 )
-
-// Every client writes the same records, so that any reader can check any
-// writer: record i of a series has the key PREFIX + eight digits of i, and a
-// value that repeats the key to the given size. java/Records.java is the same.
-
-// Key is the key of record i of the series prefix.
-func Key(prefix string, i int) []byte { return fmt.Appendf(nil, "%s%08d", prefix, i) }
-
-// Value is the value that belongs to a key.
-func Value(key []byte, size int) []byte {
-	return bytes.Repeat(key, size/len(key)+1)[:size]
-}
 
 // Tally counts records of one series. The sum does not depend on their order.
 type Tally struct {
@@ -35,17 +22,16 @@ type Tally struct {
 func Expected(prefix string, n, size int) Tally {
 	t := Tally{Count: n}
 	for i := range n {
-		k := Key(prefix, i)
-		t.Sum += checksum(k, Value(k, size))
+		k := checker.Key(prefix, i)
+		t.Sum += checksum(k, checker.Value(k, size))
 	}
 	return t
 }
 
 // Add counts one record.
 func (t *Tally) Add(prefix string, size int, key, value []byte) {
-	digits, ok := bytes.CutPrefix(key, []byte(prefix))
-	i, err := strconv.Atoi(string(digits))
-	if !ok || err != nil || len(digits) != 8 || !bytes.Equal(value, Value(key, size)) {
+	i := checker.Index(prefix, size, key, value)
+	if i < 0 {
 		t.Foreign++
 		return
 	}

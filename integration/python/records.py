@@ -1,4 +1,4 @@
-"""The records that all clients agree on (../harness/records.go is the same).
+"""The records that all clients agree on (../checker/records.go is the same).
 
 Record i of a series has the key PREFIX + eight digits of i, and a value that
 repeats the key to the given size.

@@ -63,7 +63,7 @@ func send(t *testing.T, c *net.TCPConn, b []byte) {
 		_, _ = c.Write(b)
 		_ = c.CloseWrite()
 	}()
-	t.Cleanup(func() { c.Close(); <-done })
+	t.Cleanup(func() { _ = c.Close(); <-done })
 }
 
 func noise(n int) []byte {
@@ -281,7 +281,7 @@ func TestATargetThatIsNotThereClosesTheClient(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	gone.Close()
+	_ = gone.Close()
 	r, err := New("127.0.0.1:0", gone.Addr().String())
 	if err != nil {
 		t.Fatal(err)

@@ -1,0 +1,72 @@
+package checker
+
+import (
+	"bufio"
+	"fmt"
+	"io"
+	"strings"
+)
+
+// Import reads what a writer in another process has noted, a line each:
+//
+//	s INDEX PARTITION          sent, where that is not the same as acknowledged
+//	a INDEX PARTITION OFFSET   acknowledged
+//	r INDEX                    given up
+//	t FIRST LAST committed     a transaction; or aborted, or unknown
+func (l *Ledger) Import(r io.Reader) error {
+	lines := bufio.NewScanner(r)
+	for n := 1; lines.Scan(); n++ {
+		if err := l.line(lines.Text()); err != nil {
+			return fmt.Errorf("ledger of %s, line %d, %q: %w", l.Prefix, n, lines.Text(), err)
+		}
+	}
+	return lines.Err()
+}
+
+func (l *Ledger) line(text string) error {
+	const most = 100_000_000 // what eight digits can number
+	var i, j int
+	var partition int32
+	var offset int64
+	var word string
+	bounded := func(err error) error {
+		if err == nil && (i < 0 || i >= most || j < 0 || j >= most) {
+			return fmt.Errorf("a record has a number from 0 to %d", most-1)
+		}
+		return err
+	}
+	kind, rest, _ := strings.Cut(text, " ")
+	switch kind {
+	case "s":
+		_, err := fmt.Sscanf(rest, "%d %d", &i, &partition)
+		if err := bounded(err); err != nil {
+			return err
+		}
+		l.Sent(i, partition)
+	case "a":
+		_, err := fmt.Sscanf(rest, "%d %d %d", &i, &partition, &offset)
+		if err := bounded(err); err != nil {
+			return err
+		}
+		l.Acked(i, partition, offset)
+	case "r":
+		_, err := fmt.Sscanf(rest, "%d", &i)
+		if err := bounded(err); err != nil {
+			return err
+		}
+		l.Refused(i)
+	case "t":
+		_, err := fmt.Sscanf(rest, "%d %d %s", &i, &j, &word)
+		if err := bounded(err); err != nil {
+			return err
+		}
+		outcome, known := map[string]Outcome{"committed": Committed, "aborted": Aborted, "unknown": Unknown}[word]
+		if !known {
+			return fmt.Errorf("no outcome %q", word)
+		}
+		l.Transaction(i, j, outcome)
+	default:
+		return fmt.Errorf("no kind %q", kind)
+	}
+	return nil
+}

@@ -1,0 +1,74 @@
+package checker
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/twmb/franz-go/pkg/kadm"
+	"github.com/twmb/franz-go/pkg/kgo"
+)
+
+// Read calls each with everything that is committed in the topics, up to the ends that
+// they have now, each partition in its order. opts say how the brokers are reached. A
+// transaction that is still open is an error: what it holds cannot be judged. ctx ends it.
+func Read(ctx context.Context, topics []string, each func(*kgo.Record), opts ...kgo.Opt) error {
+	client, err := kgo.NewClient(append(opts,
+		kgo.ConsumeTopics(topics...), kgo.ConsumeResetOffset(kgo.NewOffset().AtStart()),
+		kgo.FetchIsolationLevel(kgo.ReadCommitted()),
+		// The end of a partition may be a marker, and what nobody may see lies in front of one.
+		kgo.KeepControlRecords(),
+	)...)
+	if err != nil {
+		return err
+	}
+	defer client.Close()
+	left, err := ends(ctx, kadm.NewClient(client), topics)
+	if err != nil {
+		return err
+	}
+	for len(left) > 0 {
+		fetches := client.PollFetches(ctx)
+		if err := fetches.Err(); err != nil {
+			return fmt.Errorf("read %v, %d partitions short of their end: %w", topics, len(left), err)
+		}
+		fetches.EachRecord(func(r *kgo.Record) {
+			at := place{r.Topic, r.Partition}
+			if end, due := left[at]; due && r.Offset+1 >= end {
+				delete(left, at)
+			}
+			if !r.Attrs.IsControl() {
+				each(r)
+			}
+		})
+	}
+	return nil
+}
+
+// place is a partition of a topic.
+type place struct {
+	topic     string
+	partition int32
+}
+
+// ends are the ends of all partitions that hold anything.
+func ends(ctx context.Context, admin *kadm.Client, topics []string) (map[place]int64, error) {
+	stable, err := admin.ListCommittedOffsets(ctx, topics...)
+	if err = errors.Join(err, stable.Error()); err != nil {
+		return nil, err
+	}
+	all, err := admin.ListEndOffsets(ctx, topics...)
+	if err = errors.Join(err, all.Error()); err != nil {
+		return nil, err
+	}
+	out := map[place]int64{}
+	all.Each(func(end kadm.ListedOffset) {
+		if s, ok := stable.Lookup(end.Topic, end.Partition); !ok || s.Offset < end.Offset {
+			err = errors.Join(err, fmt.Errorf("%s[%d]: a transaction is open at %d, the end is %d", end.Topic, end.Partition, s.Offset, end.Offset))
+		}
+		if end.Offset > 0 {
+			out[place{end.Topic, end.Partition}] = end.Offset
+		}
+	})
+	return out, err
+}
