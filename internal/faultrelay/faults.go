@@ -19,9 +19,13 @@ func (d Direction) String() string {
 }
 
 // Faults is what happens to the bytes of one direction. The zero value is nothing: they
-// pass. All of it applies at once to what is under way, but for Latency and Jitter, which
+// pass. A change applies at once to what is under way, but for Latency and Jitter, which
 // are those of the moment in which a byte came.
 type Faults struct {
+	// From is the byte of a connection in this direction at which all the rest begins.
+	// (ResetAt counts from the connection's beginning all the same.)
+	From int64
+
 	Latency time.Duration // how late every byte is
 	Jitter  time.Duration // up to so much later still, at random; bytes stay in order
 	Rate    int           // bytes a second; 0: as many as go

@@ -25,6 +25,20 @@ const (
 type link struct {
 	relay *Relay
 	ends  [2]*net.TCPConn // by the Direction that begins there
+	own   *[2]Faults      // nil: the relay's
+}
+
+// now is what happens to byte at of a direction, up to which byte that is so (0: to all),
+// and a channel that is closed once it is something else.
+func (l *link) now(d Direction, at int64) (f Faults, until int64, changed <-chan struct{}) {
+	f, changed = l.relay.now(d)
+	if l.own != nil {
+		f = l.own[d]
+	}
+	if at < f.From {
+		return Faults{ResetAt: f.ResetAt}, f.From, changed
+	}
+	return f, 0, changed
 }
 
 // piece is bytes on their way, or an end.
@@ -57,11 +71,12 @@ func (l *link) run(ctx context.Context) {
 
 // read puts what comes on the line until an end, which it puts there too.
 func (l *link) read(ctx context.Context, d Direction, line chan<- piece) {
-	last := time.Time{}
+	last, at := time.Time{}, int64(0)
 	for {
 		p := piece{bytes: make([]byte, pieceSize)}
 		n, err := l.ends[d].Read(p.bytes)
-		f, _ := l.relay.now(d)
+		f, _, _ := l.now(d, at)
+		at += int64(n)
 		p.bytes, p.err, p.due = p.bytes[:n], err, time.Now().Add(f.Latency)
 		if f.Jitter > 0 {
 			p.due = p.due.Add(rand.N(f.Jitter))
@@ -85,17 +100,20 @@ func (l *link) read(ctx context.Context, d Direction, line chan<- piece) {
 // to be reset.
 func (l *link) write(ctx context.Context, d Direction, line <-chan piece) bool {
 	to := l.ends[1-d]
-	passed := int64(0)
+	at := int64(0)
 	for p := range line {
 		if time.Until(p.due) > 0 && !pause.For(ctx, time.Until(p.due)) {
 			return false
 		}
 		for len(p.bytes) > 0 {
-			f, ok := l.flowing(ctx, d)
+			f, until, ok := l.flowing(ctx, d, at)
 			if !ok {
 				return false
 			}
 			n := len(p.bytes)
+			if until > 0 {
+				n = min(n, int(until-at))
+			}
 			if f.Slice > 0 {
 				n = min(n, f.Slice)
 			}
@@ -103,16 +121,16 @@ func (l *link) write(ctx context.Context, d Direction, line <-chan piece) bool {
 				n = min(n, max(1, int(int64(f.Rate)*int64(tick)/int64(time.Second))))
 			}
 			if f.ResetAt > 0 {
-				n = min(n, int(max(0, f.ResetAt-passed)))
+				n = min(n, int(max(0, f.ResetAt-at)))
 			}
 			if !f.Swallow && n > 0 {
 				if _, err := to.Write(p.bytes[:n]); err != nil {
 					return false
 				}
 				l.relay.count(d, n)
-				passed += int64(n)
 			}
-			if f.ResetAt > 0 && passed >= f.ResetAt {
+			at += int64(n)
+			if f.ResetAt > 0 && at >= f.ResetAt {
 				return false
 			}
 			p.bytes = p.bytes[n:]
@@ -123,7 +141,7 @@ func (l *link) write(ctx context.Context, d Direction, line <-chan piece) bool {
 		if p.err == nil {
 			continue
 		}
-		f, ok := l.flowing(ctx, d)
+		f, _, ok := l.flowing(ctx, d, at)
 		switch {
 		case !ok || !errors.Is(p.err, io.EOF):
 			return false
@@ -136,17 +154,18 @@ func (l *link) write(ctx context.Context, d Direction, line <-chan piece) bool {
 	return true
 }
 
-// flowing waits while the direction stalls and returns its faults; false if ctx ended.
-func (l *link) flowing(ctx context.Context, d Direction) (Faults, bool) {
+// flowing waits while the direction stalls and returns what now does then; false if ctx
+// ended.
+func (l *link) flowing(ctx context.Context, d Direction, at int64) (f Faults, until int64, ok bool) {
 	for {
-		f, changed := l.relay.now(d)
+		f, until, changed := l.now(d, at)
 		if !f.Stall {
-			return f, ctx.Err() == nil
+			return f, until, ctx.Err() == nil
 		}
 		select {
 		case <-changed:
 		case <-ctx.Done():
-			return f, false
+			return f, until, false
 		}
 	}
 }

@@ -21,8 +21,10 @@ type Relay struct {
 
 	mu       sync.Mutex
 	conns    map[*net.TCPConn]struct{}
-	faults   [2]Faults     // by Direction
+	faults   [2]Faults // by Direction
+	vary     func(n int) (toTarget, toClient Faults)
 	changed  chan struct{} // closed with every change of the faults
+	varied   int           // how many it was called for
 	closed   bool
 	refusing bool
 	accepted int
@@ -49,13 +51,21 @@ func New(address, target string) (*Relay, error) {
 func (r *Relay) Address() string { return r.ln.Addr().String() }
 
 // Set replaces the faults of a direction, for connections that are open and for all that
-// come.
+// come, unless they have their own.
 func (r *Relay) Set(d Direction, f Faults) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.faults[d] = f
 	close(r.changed)
 	r.changed = make(chan struct{})
+}
+
+// Vary gives each connection that comes from now on faults of its own, which nothing
+// changes any more; n counts them from 0. nil ends that. It is called by one goroutine.
+func (r *Relay) Vary(faults func(n int) (toTarget, toClient Faults)) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.vary, r.varied = faults, 0
 }
 
 // SetBoth replaces the faults of both directions.
@@ -121,18 +131,27 @@ func (r *Relay) accept(ctx context.Context) {
 		}
 		r.mu.Lock()
 		r.accepted++
-		refuse := r.refusing
+		refuse, vary, n := r.refusing, r.vary, r.varied
+		if vary != nil && !refuse {
+			r.varied++
+		}
 		r.mu.Unlock()
 		if refuse {
 			_ = c.Close()
 			continue
 		}
-		r.wg.Go(func() { r.serve(ctx, c.(*net.TCPConn)) })
+		l := &link{relay: r}
+		if vary != nil {
+			var own [2]Faults
+			own[ToTarget], own[ToClient] = vary(n)
+			l.own = &own
+		}
+		r.wg.Go(func() { r.serve(ctx, l, c.(*net.TCPConn)) })
 	}
 }
 
 // serve is one connection's life.
-func (r *Relay) serve(ctx context.Context, client *net.TCPConn) {
+func (r *Relay) serve(ctx context.Context, l *link, client *net.TCPConn) {
 	defer r.forget(client)
 	r.remember(client)
 	server, err := (&net.Dialer{Timeout: dialWithin}).DialContext(ctx, "tcp", r.target)
@@ -142,7 +161,7 @@ func (r *Relay) serve(ctx context.Context, client *net.TCPConn) {
 	target := server.(*net.TCPConn)
 	defer r.forget(target)
 	r.remember(target)
-	l := &link{relay: r, ends: [2]*net.TCPConn{client, target}}
+	l.ends = [2]*net.TCPConn{client, target}
 	l.run(ctx)
 }
 

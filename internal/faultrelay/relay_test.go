@@ -256,6 +256,51 @@ func TestAStallStopsItsSenderInTheEnd(t *testing.T) {
 	}
 }
 
+func TestFaultsBeginAtAByte(t *testing.T) {
+	for name, f := range map[string]Faults{"stalled": {Stall: true}, "swallowed": {Swallow: true}} {
+		t.Run(name, func(t *testing.T) {
+			r, client, server := pair(t)
+			f.From = 321
+			r.Set(ToTarget, f)
+			b := noise(1000)
+			if _, err := client.Write(b); err != nil {
+				t.Fatal(err)
+			}
+			got := make([]byte, f.From)
+			if _, err := io.ReadFull(server, got); err != nil || !bytes.Equal(got, b[:f.From]) {
+				t.Fatalf("not the first bytes, %v", err)
+			}
+			silent(t, server)
+		})
+	}
+}
+
+func TestConnectionsWithFaultsOfTheirOwn(t *testing.T) {
+	r, client, server := pair(t)
+	r.Vary(func(n int) (toTarget, toClient Faults) {
+		return Faults{ResetAt: int64(n + 1)}, Faults{}
+	})
+	for n := range 3 {
+		c, err := net.Dial("tcp", r.Address())
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer c.Close()
+		if err := c.SetDeadline(time.Now().Add(patience)); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := c.Write(noise(10)); err != nil {
+			t.Fatal(err)
+		}
+		ended(t, c.(*net.TCPConn))
+		want := int64((n + 1) * (n + 2) / 2)
+		await(t, func() bool { return r.Passed(ToTarget) == want })
+	}
+	b := noise(10) // the one before has none
+	send(t, client, b)
+	same(t, server, b)
+}
+
 func TestCutAndRefuse(t *testing.T) {
 	r, client, server := pair(t)
 	r.Cut()
