@@ -8,16 +8,22 @@ SHELL := /bin/bash
 KAFKA ?= docker:4.4.0 processes:3.9.1
 # What takes minutes, or hardly depends on the brokers, runs on the first of them alone
 # (FIRST='^$$' on all).
-FIRST ?= TestSoak|TestCheck|TestDev|TestNextRun|TestNoClientNoticesRenewals/sessions
+FIRST ?= TestSoak|TestCheck|TestDev|TestNextRun|TestNoClientNoticesRenewals/sessions|TestRenewalsAtAnyMoment
 # Each fuzz target for so long, and so many of them at a time.
 FUZZTIME ?= 5s
 FUZZERS ?= 2
 SOAKTIME ?= 10m
+# How long, how (connections.renewal) and over which ends (tokens, sessions, both) sessions
+# are renewed, and how many renewals there are to be at chosen moments.
+RENEWAL ?= 1h
+KIND ?= reauthenticate
+MODE ?= tokens
+RENEWALS ?= 10000
 TOOL := go tool -modfile=tools/go.mod
 GOTEST := go test -race -json
 NOSKIP := bin/noskip
 
-.PHONY: help build test prerequisites lint unit integration check conformance token-model fuzz bench soak govulncheck
+.PHONY: help build test prerequisites lint unit integration check conformance token-model fuzz bench soak renewal renewals govulncheck
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -48,6 +54,14 @@ integration: $(NOSKIP) ## the binary, real brokers, real clients (KAFKA='docker:
 
 soak: $(NOSKIP) ## short-lived tokens under load for SOAKTIME
 	DOORKEEPER_SOAK=$(SOAKTIME) $(GOTEST) -count=1 -timeout 3h -tags integration -run Soak ./integration/... | $(NOSKIP)
+
+renewal: ## forty clients over renewals (RENEWAL=1h KIND=reauthenticate|swap MODE=tokens|sessions|both)
+	DOORKEEPER_RENEWAL=$(RENEWAL) DOORKEEPER_RENEWAL_KIND=$(KIND) DOORKEEPER_RENEWAL_MODE=$(MODE) \
+	  go test -race -v -count=1 -timeout 3h -tags integration -run 'TestNoClientNoticesRenewals$$' ./integration
+
+renewals: ## RENEWALS renewals behind all that may be in flight (KIND=reauthenticate|swap)
+	DOORKEEPER_RENEWALS=$(RENEWALS) DOORKEEPER_RENEWAL_KIND=$(KIND) \
+	  go test -race -v -count=1 -timeout 3h -tags integration -run 'TestRenewalsAtAnyMoment$$' ./integration
 
 conformance: ## docs/conformance.md, of a 4.4.0 broker
 	DOORKEEPER_KAFKA_VERSION=4.4.0 DOORKEEPER_CONFORMANCE_REPORT=$(CURDIR)/docs/conformance.md \

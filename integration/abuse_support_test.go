@@ -87,12 +87,25 @@ func fetch(topic string, partition int32, offset int64, maxBytes, minBytes int32
 }
 
 // batch is a record batch (magic 2) of one record.
-func batch(key, value []byte) []byte {
+func batch(key, value []byte) []byte { return origin{-1, -1, -1, false}.batch(key, value) }
+
+// origin is the producer that a batch says it comes from.
+type origin struct {
+	id       int64
+	epoch    int16
+	sequence int32
+	txn      bool
+}
+
+func (o origin) batch(key, value []byte) []byte {
 	record := kmsg.Record{Key: key, Value: value}
 	record.Length = int32(len(record.AppendTo(nil)) - 1) // its own varint of 0 takes one byte
 	b := kmsg.RecordBatch{
 		PartitionLeaderEpoch: -1, Magic: 2, FirstTimestamp: time.Now().UnixMilli(), MaxTimestamp: time.Now().UnixMilli(),
-		ProducerID: -1, ProducerEpoch: -1, FirstSequence: -1, NumRecords: 1, Records: record.AppendTo(nil),
+		ProducerID: o.id, ProducerEpoch: o.epoch, FirstSequence: o.sequence, NumRecords: 1, Records: record.AppendTo(nil),
+	}
+	if o.txn {
+		b.Attributes = 1 << 4
 	}
 	const beforeLength, beforeChecked = 12, 21
 	out := b.AppendTo(nil)

@@ -1,7 +1,7 @@
 // Package integration proves what doorkeeper promises from outside: the built
 // binary, real brokers and real clients, over sockets. One scenario a file, each
 // opening with what it proves. The harness that runs all of them is the package
-// beside it.
+// beside it; what clients wrote is judged by the package checker.
 //
 // The tests have the build tag "integration" and need root, a JDK, Maven,
 // Python and kcat; what is missing they list, and fail. Settings from the environment:
@@ -13,5 +13,8 @@
 //   - DOORKEEPER_CONFORMANCE_REPORT: where TestConformance writes its report; otherwise
 //     it checks docs/conformance.md
 //   - DOORKEEPER_SOAK: how long tests that load for a time do so, e.g. 10m
+//   - DOORKEEPER_RENEWAL, DOORKEEPER_RENEWAL_MODE, DOORKEEPER_RENEWAL_KIND: for how long,
+//     over which ends and in which way sessions are renewed (renewal_test.go)
+//   - DOORKEEPER_RENEWALS: how many renewals TestRenewalsAtAnyMoment waits for
 //   - DOORKEEPER_KEEP: leaves the run's directory with all logs in place
 package integration

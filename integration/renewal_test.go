@@ -4,142 +4,119 @@ package integration
 
 // This file proves that no client notices that its sessions end: with tokens of twenty
 // seconds, and with brokers that end every session after ten seconds whatever its token,
-// for a minute each (DOORKEEPER_RENEWAL says for how long otherwise), Java
-// writes idempotently and in transactions, franz-go with several requests in flight and
-// without idempotence, and groups of both protocols read. No record is lost, doubled or
-// out of order, no transaction is torn, no client comes again once it has warmed up, and
-// no broker kills an expired connection.
+// twenty clients write and read for a minute each: Java idempotently and in transactions,
+// librdkafka, franz-go with several requests in flight and without idempotence, and with
+// acks=0; groups of both protocols and a share group read. The checker finds nothing, no
+// group is rebalanced, no client comes again once all have warmed up, and no broker kills
+// an expired connection.
+//
+// DOORKEEPER_RENEWAL says for how long forty clients do so instead, DOORKEEPER_RENEWAL_MODE for what
+// alone (tokens, sessions, both), and DOORKEEPER_RENEWAL_KIND with which
+// connections.renewal: `make renewal`.
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
-	"strconv"
 	"strings"
 	"testing"
 	"time"
 
-	"github.com/twmb/franz-go/pkg/kgo"
-	"golang.org/x/sync/errgroup"
-
+	"doorkeeper/integration/checker"
 	"doorkeeper/integration/harness"
 )
 
 func TestNoClientNoticesRenewals(t *testing.T) {
-	// F7, F41
-	t.Run("tokens", func(t *testing.T) {
-		const life = 20 * time.Second
-		nobodyNotices(t, cluster(t), life, life)
-	})
-	// B03, F14
-	t.Run("sessions", func(t *testing.T) {
-		const life = 10 * time.Second
-		nobodyNotices(t, ownCluster(t, harness.ClusterConfig{Reauth: life}), time.Hour, life)
-	})
+	const tokens, sessions = 20 * time.Second, 10 * time.Second
+	for _, mode := range []struct {
+		name string
+		long bool // not without being asked for
+		run  func(*testing.T)
+	}{
+		// F7, F41
+		{"tokens", false, func(t *testing.T) { nobodyNotices(t, cluster(t), tokens, tokens) }},
+		// B03, F14
+		{"sessions", false, func(t *testing.T) {
+			nobodyNotices(t, ownCluster(t, harness.ClusterConfig{Reauth: sessions}), time.Hour, sessions)
+		}},
+		{"both", true, func(t *testing.T) {
+			nobodyNotices(t, ownCluster(t, harness.ClusterConfig{Reauth: sessions}), tokens, sessions)
+		}},
+	} {
+		if asked := os.Getenv("DOORKEEPER_RENEWAL_MODE"); asked == mode.name || asked == "" && !mode.long {
+			t.Run(mode.name, mode.run)
+		}
+	}
+}
+
+// renewalTime is how long a load over renewals lasts, and of how many clients it is.
+func renewalTime(t *testing.T, short time.Duration) (time.Duration, scale) {
+	t.Helper()
+	if s := os.Getenv("DOORKEEPER_RENEWAL"); s != "" {
+		long, err := time.ParseDuration(s)
+		must(t, err)
+		return long, scale{writers: 3, members: 3}
+	}
+	return short, scale{writers: 1, members: 2}
+}
+
+// renewalKind has a gateway renew sessions in the way that is asked for.
+func renewalKind(d harness.Document) {
+	if kind := os.Getenv("DOORKEEPER_RENEWAL_KIND"); kind != "" {
+		d.Set("connections.renewal", kind)
+	}
 }
 
 // nobodyNotices has all clients write and read over many ends of sessions, which last for
 // life at most.
 func nobodyNotices(t *testing.T, c *harness.Cluster, token, life time.Duration) {
 	t.Helper()
-	const rate = 200 // records a second, of each writer
-	load := time.Minute
-	if s := os.Getenv("DOORKEEPER_RENEWAL"); s != "" {
-		var err error
-		load, err = time.ParseDuration(s)
-		must(t, err)
-	}
-	ctx := within(t, load+5*time.Minute)
-	app := name(t, "app")
-	must(t, c.Admin.Grant(ctx, harness.AppGrants("ruth", app)...))
-	records := int(load.Seconds()) * rate
-	plain := series{app + "-java", "j", records}.make(ctx, t, c)
-	txn := series{app + "-txn", "x", records}.make(ctx, t, c)
-	bold := series{app + "-franz", "f", records}.make(ctx, t, c)
+	load, of := renewalTime(t, time.Minute)
+	ctx := within(t, load+6*time.Minute)
+	fleet := newFleet(ctx, t, c, load, of)
 	g := gateway(t, c, harness.GatewayConfig{Change: func(d harness.Document) {
 		d.Set("tokens.lifetime", token.String())
 		d.Set("log.level", "debug")
+		renewalKind(d)
 	}})
 	before := killedNow(ctx, t, c)
-	ruth := site.Client("ruth")
-	limit := fmt.Sprint(int(load.Seconds()) + 180)
-
-	// Each in a process of its own, so that they run beside each other.
-	var clients []*harness.JavaClient
-	for _, step := range []harness.JavaStep{
-		plain.step("produce", g.Bootstrap, "rate", fmt.Sprint(rate)),
-		txn.step("produce", g.Bootstrap, "rate", fmt.Sprint(rate), "txn", app+"-id", "per.txn", "300", "abort.every", "4"),
-		plain.step("consume", g.Bootstrap, "group", app+"-classic", "protocol", "classic", "members", "2", "deadline.s", limit),
-		txn.step("consume", g.Bootstrap, "group", app+"-next", "protocol", "consumer", "deadline.s", limit),
-	} {
-		client, err := site.StartJava(harness.JavaRun{Certificate: ruth, Steps: []harness.JavaStep{step}})
-		must(t, err)
-		clients = append(clients, client)
-	}
-	var dials harness.Dials
-	all, loadCtx := errgroup.WithContext(ctx)
-	all.Go(func() error {
-		wrote, err := bold.produce(loadCtx, franz(t, &dials, ruth, g.Bootstrap, kgo.DisableIdempotentWrite(),
-			kgo.MaxProduceRequestsInflightPerBroker(5), kgo.ProducerLinger(0), kgo.RecordRetries(0),
-			// With acks=all each may wait for its timeout, and on these tokens hardly one could
-			// be written behind another.
-			kgo.RequiredAcks(kgo.LeaderAck())), rate)
-		bold.judge(t, "franz-go wrote", wrote, false)
-		return err
-	})
-	all.Go(func() error {
-		read, err := bold.consume(loadCtx, franz(t, &dials, ruth, g.Bootstrap, kgo.ConsumerGroup(app+"-franz"),
-			kgo.ConsumeTopics(bold.topic), kgo.ConsumeResetOffset(kgo.NewOffset().AtStart())))
-		bold.judge(t, "franz-go read", read, false)
-		return err
-	})
-	all.Go(func() error { return nobodyComesAgain(loadCtx, g, clients[0], life) })
-	if err := all.Wait(); err != nil {
+	fleet.start(g)
+	fleet.all.Go(func() error { return nobodyComesAgain(fleet.ctx, g, fleet.writers, fleet.clients, life) })
+	fleet.all.Go(func() error { return fleet.epochsStay() })
+	if err := fleet.all.Wait(); err != nil {
 		t.Error(err)
 	}
-	for i, of := range []struct {
-		what string
-		series
-	}{{"Java wrote", plain}, {"Java wrote in transactions", txn}, {"the classic group read", plain}, {"the KIP-848 group read", txn}} {
-		results, err := clients[i].Results(ctx)
-		must(t, err)
-		of.judgeJava(t, of.what, results[0])
-		if results[0].Values["overtaken"] != "" {
-			t.Errorf("%s: a rebalance came", of.what)
-		}
-	}
-	for _, s := range []series{plain, bold} {
-		if n := stored(ctx, t, c, s.topic); n != s.records {
-			t.Errorf("%s holds %d records, not %d", s.topic, n, s.records)
-		}
-	}
-	for _, s := range []series{plain, txn, bold} {
-		s.inOrder(ctx, t, c)
-	}
+	fleet.end()
+	fleet.judge()
 	noneKilled(ctx, t, c, before)
 	judgeRenewals(ctx, t, g, life)
+	m := metricsNow(ctx, t, g)
+	for _, of := range []string{"left_seconds", "duration_seconds", "unanswered_requests"} {
+		t.Logf("renewals by %s: %s", of, m.Histogram("doorkeeper_renewal_"+of))
+	}
 }
 
-// nobodyComesAgain looks at the number of accepted client legs for as long as the writer
-// runs. All have warmed up when it has not changed for ten seconds; from then on it must
-// not, for a token's life at least.
-func nobodyComesAgain(ctx context.Context, g *harness.Gateway, writer *harness.JavaClient, life time.Duration) error {
+// nobodyComesAgain looks at the number of accepted client legs for as long as the writers
+// run. All have warmed up when each has some legs and their number has not changed for ten
+// seconds; from then on it must not, for a token's life at least.
+func nobodyComesAgain(ctx context.Context, g *harness.Gateway, writers *harness.JavaClient, clients int, life time.Duration) error {
 	const warm = 10 * time.Second
 	legs, since, settled := 0.0, time.Now(), false
 	look := time.NewTicker(time.Second)
 	defer look.Stop()
-	for writer.Alive() {
+	for writers.Alive() {
 		m, err := g.Metrics(ctx)
 		if err != nil {
 			return err
 		}
 		now := m.Sum("doorkeeper_client_legs_accepted_total")
 		switch {
-		case now != legs && settled && writer.Alive():
+		case now != legs && settled && writers.Alive():
 			return fmt.Errorf("%v client legs were accepted once all had warmed up", now-legs)
 		case now != legs:
 			legs, since = now, time.Now()
-		case now > 0 && time.Since(since) > warm:
+		case now >= 3*float64(clients) && time.Since(since) > warm:
 			settled = true
 		}
 		select {
@@ -149,40 +126,39 @@ func nobodyComesAgain(ctx context.Context, g *harness.Gateway, writer *harness.J
 		}
 	}
 	if constant := time.Since(since); !settled || constant < warm+life {
-		return fmt.Errorf("no client came for %v only: that proves nothing on tokens of %v", constant, life)
+		return fmt.Errorf("of %v legs of %d clients none came for %v only: that proves nothing on sessions of %v", legs, clients, constant, life)
 	}
 	return nil
 }
 
-// inOrder reads what is committed of a series from the brokers themselves, and checks
-// that each partition holds each of its records once, in the order in which they were
-// written.
-func (s series) inOrder(ctx context.Context, t *testing.T, c *harness.Cluster) {
+// judged reads what the brokers hold of the ledgers' topics, from them directly, and wants
+// nothing to be wrong with it.
+func judged(ctx context.Context, t *testing.T, c *harness.Cluster, ledgers ...*checker.Ledger) {
 	t.Helper()
+	j := checker.NewJudge(ledgers...)
 	var dials harness.Dials
-	reader := franz(t, &dials, site.Direct("admin"), c.ControlAddresses()[0], kgo.FetchIsolationLevel(kgo.ReadCommitted()),
-		kgo.ConsumeTopics(s.topic), kgo.ConsumeResetOffset(kgo.NewOffset().AtStart()))
-	defer reader.Close()
-	last := map[int32]int{}
-	for n := 0; n < s.records; {
-		fetches := reader.PollFetches(ctx)
-		must(t, fetches.Err())
-		fetches.EachRecord(func(r *kgo.Record) {
-			digits, ours := strings.CutPrefix(string(r.Key), s.prefix)
-			i, err := strconv.Atoi(digits)
-			if !ours || err != nil {
-				t.Errorf("%s[%d]: record %q", s.topic, r.Partition, r.Key)
-				return
-			}
-			before, known := last[r.Partition]
-			if want := before + partitions; known && i != want || !known && i != int(r.Partition) {
-				t.Errorf("%s[%d]: record %d at offset %d, behind %d", s.topic, r.Partition, i, r.Offset, before)
-			}
-			last[r.Partition] = i
-			n++
-		})
-		if t.Failed() {
-			return
+	err := checker.Read(ctx, j.Topics(), j.Observe, dials.Options(site.Direct("admin"), c.ControlAddresses()...)...)
+	if err != nil {
+		t.Errorf("read back: %v", err)
+	}
+	sent, acked := 0, 0
+	for _, l := range ledgers {
+		out, in := l.Count()
+		sent, acked = sent+out, acked+in
+	}
+	t.Logf("checked: %d writers, %d records sent, %d acknowledged, %d stored", len(ledgers), sent, acked, j.Observed())
+	for _, f := range j.Findings() {
+		t.Error(f)
+	}
+}
+
+// noDisorder wants no client to have been told that its sequence is broken, whether it
+// got over it or not.
+func noDisorder(what, output string) error {
+	for _, told := range []string{"OutOfOrderSequence", "OUT_OF_ORDER_SEQUENCE"} {
+		if strings.Contains(output, told) {
+			return errors.New(what + " was told of a broken sequence:\n" + grep(output, told, 5))
 		}
 	}
+	return nil
 }

@@ -2,6 +2,7 @@ package checker
 
 import (
 	"bufio"
+	"errors"
 	"fmt"
 	"io"
 	"strings"
@@ -29,13 +30,13 @@ func (l *Ledger) line(text string) error {
 	var partition int32
 	var offset int64
 	var word string
+	kind, rest, _ := strings.Cut(text, " ")
 	bounded := func(err error) error {
-		if err == nil && (i < 0 || i >= most || j < 0 || j >= most) {
-			return fmt.Errorf("a record has a number from 0 to %d", most-1)
+		if err == nil && (i >= most || j >= most || !l.numbers(i) || kind == "t" && !l.numbers(j)) {
+			return errors.New("not a number of this writer's")
 		}
 		return err
 	}
-	kind, rest, _ := strings.Cut(text, " ")
 	switch kind {
 	case "s":
 		_, err := fmt.Sscanf(rest, "%d %d", &i, &partition)

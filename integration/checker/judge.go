@@ -30,7 +30,7 @@ func (k Kind) String() string {
 // Finding is how often one kind of fault hit one writer.
 type Finding struct {
 	Kind   Kind
-	Writer string // its prefix; empty: nobody's
+	Writer string // its prefix and first number; empty: nobody's
 	Count  int
 	First  []string // at most five of them, in words
 }
@@ -62,6 +62,13 @@ type found struct {
 
 // NewJudge judges these writers.
 func NewJudge(ledgers ...*Ledger) *Judge {
+	for _, l := range ledgers {
+		l.mu.Lock()
+		for i := range l.records {
+			l.records[i].stored = 0
+		}
+		l.mu.Unlock()
+	}
 	return &Judge{ledgers: ledgers, newest: map[writerAt]int{}, findings: map[found]*Finding{}}
 }
 
@@ -86,10 +93,10 @@ func (j *Judge) Observe(r *kgo.Record) {
 		if l.Topic != r.Topic {
 			continue
 		}
-		if i := Index(l.Prefix, l.Size, r.Key, r.Value); i >= 0 {
+		if i := Index(l.Prefix, l.Size, r.Key, r.Value); i >= 0 && l.numbers(i) {
 			l.mu.Lock()
 			defer l.mu.Unlock()
-			j.stored(l, i, r)
+			j.stored(l, i-l.First, r)
 			return
 		}
 	}
@@ -98,15 +105,15 @@ func (j *Judge) Observe(r *kgo.Record) {
 
 func (j *Judge) stored(l *Ledger, i int, r *kgo.Record) {
 	if i >= len(l.records) || l.records[i].state == unsent {
-		j.find(Foreign, l.Prefix, "%d stands at [%d]@%d and was never sent", i, r.Partition, r.Offset)
+		j.find(Foreign, l.String(), "%d stands at [%d]@%d and was never sent", i, r.Partition, r.Offset)
 		return
 	}
 	e := &l.records[i]
 	switch {
 	case e.stored > 0:
-		j.find(Doubled, l.Prefix, "%d stands at [%d]@%d again", i, r.Partition, r.Offset)
+		j.find(Doubled, l.String(), "%d stands at [%d]@%d again", i, r.Partition, r.Offset)
 	case e.partition != r.Partition, e.state == acked && e.offset != anywhere && e.offset != r.Offset:
-		j.find(Misplaced, l.Prefix, "%d was acknowledged at [%d]@%d and stands at [%d]@%d", i, e.partition, e.offset, r.Partition, r.Offset)
+		j.find(Misplaced, l.String(), "%d was acknowledged at [%d]@%d and stands at [%d]@%d", i, e.partition, e.offset, r.Partition, r.Offset)
 	}
 	if e.stored < 255 {
 		e.stored++
@@ -114,7 +121,7 @@ func (j *Judge) stored(l *Ledger, i int, r *kgo.Record) {
 	// A copy of an earlier record is doubled already; where it stands is no order.
 	at := writerAt{place{r.Topic, r.Partition}, l}
 	if before, known := j.newest[at]; known && i < before && e.stored == 1 {
-		j.find(Reordered, l.Prefix, "%d stands at [%d]@%d, behind %d", i, r.Partition, r.Offset, before)
+		j.find(Reordered, l.String(), "%d stands at [%d]@%d, behind %d", i, r.Partition, r.Offset, before)
 		return
 	}
 	j.newest[at] = max(j.newest[at], i)
@@ -152,9 +159,9 @@ func (j *Judge) ended(l *Ledger) {
 		}
 		switch all := t.last - t.first + 1; {
 		case stored > 0 && t.outcome == Aborted:
-			j.find(Undone, l.Prefix, "%d records of the aborted transaction %d to %d are visible", stored, t.first, t.last)
+			j.find(Undone, l.String(), "%d records of the aborted transaction %d to %d are visible", stored, t.first, t.last)
 		case stored > 0 && stored < all:
-			j.find(Torn, l.Prefix, "of the transaction %d to %d, %d records are visible", t.first, t.last, stored)
+			j.find(Torn, l.String(), "of the transaction %d to %d, %d records are visible", t.first, t.last, stored)
 		}
 		for i := t.first; i <= t.last; i++ {
 			gone[i] = t.outcome != Committed
@@ -165,9 +172,9 @@ func (j *Judge) ended(l *Ledger) {
 		case e.state == unsent:
 			continue
 		case e.state != acked && l.Promise == Acknowledged && !gone[i]:
-			j.find(Unacknowledged, l.Prefix, "%d to [%d] was %s", i, e.partition, map[state]string{sent: "never answered", refused: "refused"}[e.state])
+			j.find(Unacknowledged, l.String(), "%d to [%d] was %s", i, e.partition, map[state]string{sent: "never answered", refused: "refused"}[e.state])
 		case e.stored == 0 && !gone[i]:
-			j.find(Lost, l.Prefix, "%d, to [%d]@%d, is not stored", i, e.partition, e.offset)
+			j.find(Lost, l.String(), "%d, to [%d]@%d, is not stored", i, e.partition, e.offset)
 		}
 	}
 }

@@ -130,6 +130,35 @@ func TestLedgersOfOtherProcesses(t *testing.T) {
 	}
 }
 
+func TestWritersThatShareAPrefix(t *testing.T) {
+	a := &Ledger{Topic: "t", Prefix: "w", Size: 20, Most: 2}
+	b := &Ledger{Topic: "t", Prefix: "w", Size: 20, First: 2, Most: 2}
+	if err := a.Import(strings.NewReader("a 0 0 1\na 1 0 3\nt 0 1 committed\n")); err != nil {
+		t.Fatal(err)
+	}
+	if err := b.Import(strings.NewReader("a 2 0 0\na 3 0 2\nt 2 3 committed\n")); err != nil {
+		t.Fatal(err)
+	}
+	if b.line("a 1 0 0") == nil || a.line("t 0 2 committed") == nil {
+		t.Error("a writer was taken for the other")
+	}
+	judge := func(stored ...int) string {
+		j := NewJudge(a, b)
+		for offset, i := range stored {
+			r := a.Record(i, 0)
+			r.Offset = int64(offset)
+			j.Observe(r)
+		}
+		return inWords(j.Findings())
+	}
+	if got := judge(2, 0, 3, 1); got != "" { // each in its own order
+		t.Errorf("found %q", got)
+	}
+	if got := judge(2, 0, 3, 1, 4); got != "1 foreign" {
+		t.Errorf("found %q", got)
+	}
+}
+
 func FuzzLedgerLines(f *testing.F) {
 	for _, line := range []string{"s 0 0", "a 0 0 7", "r 3", "t 0 1 committed", "t 1 0 aborted", "a 9 9 -9"} {
 		f.Add(line)

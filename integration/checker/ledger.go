@@ -1,6 +1,7 @@
 package checker
 
 import (
+	"fmt"
 	"sync"
 )
 
@@ -15,10 +16,11 @@ const (
 )
 
 // Ledger is what one writer sent, and what it was told of each record. A writer numbers
-// its records from 0 in the order in which it sends them, whatever their partition. It
-// is safe for concurrent use.
+// its records in the order in which it sends them, whatever their partition. Writers of
+// one topic share a prefix if their numbers do not meet. It is safe for concurrent use.
 type Ledger struct {
 	Topic, Prefix string
+	First, Most   int // its numbers are First to First+Most-1; Most 0: all from First on
 	Size          int // of each value
 	Promise       Promise
 
@@ -57,7 +59,7 @@ const (
 	Unknown // the writer was not told: all or nothing
 )
 
-// txn is a transaction: records first to last.
+// txn is a transaction: records first to last, counted from Ledger.First.
 type txn struct {
 	first, last int
 	outcome     Outcome
@@ -93,7 +95,7 @@ func (l *Ledger) Transaction(first, last int, outcome Outcome) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.at(last)
-	l.txns = append(l.txns, txn{first, last, outcome})
+	l.txns = append(l.txns, txn{first - l.First, last - l.First, outcome})
 }
 
 // Count is how many records were sent, and how many of them acknowledged.
@@ -117,15 +119,28 @@ func (l *Ledger) EachAcked(f func(i int)) {
 	defer l.mu.Unlock()
 	for i, e := range l.records {
 		if e.state == acked {
-			f(i)
+			f(l.First + i)
 		}
 	}
 }
 
+// numbers tells whether i is one of the writer's.
+func (l *Ledger) numbers(i int) bool {
+	return i >= l.First && (l.Most == 0 || i < l.First+l.Most)
+}
+
+// String names the writer.
+func (l *Ledger) String() string {
+	if l.First == 0 && l.Most == 0 {
+		return l.Prefix
+	}
+	return fmt.Sprintf("%s from %d", l.Prefix, l.First)
+}
+
 // at is the entry of record i. The caller holds mu.
 func (l *Ledger) at(i int) *entry {
-	for len(l.records) <= i {
+	for len(l.records) <= i-l.First {
 		l.records = append(l.records, entry{offset: anywhere})
 	}
-	return &l.records[i]
+	return &l.records[i-l.First]
 }

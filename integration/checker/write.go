@@ -10,7 +10,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 )
 
-// Write writes records 0 to n-1 by franz-go, in turn to so many partitions, and waits
+// Write writes the first n records by franz-go, in turn to so many partitions, and waits
 // until each has its answer. rate is in records a second; 0: as many as go. The client
 // must place records as told (kgo.ManualPartitioner). The first refusal is the error;
 // ctx ends it earlier.
@@ -20,8 +20,9 @@ func (l *Ledger) Write(ctx context.Context, client *kgo.Client, n, partitions, r
 		failed error
 	)
 	began := time.Now()
-	for i := range n {
-		record := l.Record(i, int32(i%partitions))
+	for k := range n {
+		i := l.First + k
+		record := l.Record(i, int32(k%partitions))
 		l.Sent(i, record.Partition)
 		client.Produce(ctx, record, func(r *kgo.Record, err error) {
 			if err == nil && l.Promise == Silent {
@@ -39,9 +40,9 @@ func (l *Ledger) Write(ctx context.Context, client *kgo.Client, n, partitions, r
 				failed = fmt.Errorf("produce %s: %w", r.Key, err)
 			}
 		})
-		if rate > 0 && i%max(1, min(50, rate/5)) == 0 {
+		if rate > 0 && k%max(1, min(50, rate/5)) == 0 {
 			select {
-			case <-time.After(time.Until(began.Add(time.Duration(i) * time.Second / time.Duration(rate)))):
+			case <-time.After(time.Until(began.Add(time.Duration(k) * time.Second / time.Duration(rate)))):
 			case <-ctx.Done():
 			}
 		}

@@ -87,6 +87,25 @@ func (a *Admin) SetBrokerConfig(ctx context.Context, key, value string) error {
 	return a.alter(ctx, kmsg.ConfigResourceTypeBroker, key, value)
 }
 
+// SetGroupConfig changes a setting of one group, for all nodes.
+func (a *Admin) SetGroupConfig(ctx context.Context, group, key, value string) error {
+	req := kmsg.NewPtrIncrementalAlterConfigsRequest()
+	req.Resources = []kmsg.IncrementalAlterConfigsRequestResource{{
+		ResourceType: kmsg.ConfigResourceTypeGroupConfig, ResourceName: group,
+		Configs: []kmsg.IncrementalAlterConfigsRequestResourceConfig{{Name: key, Op: kmsg.IncrementalAlterConfigOpSet, Value: &value}},
+	}}
+	resp, err := req.RequestWith(ctx, a.Kafka)
+	if err != nil {
+		return err
+	}
+	for _, r := range resp.Resources {
+		if err := kerr.ErrorForCode(r.ErrorCode); err != nil {
+			return fmt.Errorf("group %s: set %s=%s: %w: %s", group, key, value, err, deref(r.ErrorMessage))
+		}
+	}
+	return nil
+}
+
 func (a *Admin) alter(ctx context.Context, kind kmsg.ConfigResourceType, key, value string) error {
 	var errs []error
 	for _, n := range a.cluster.Nodes {

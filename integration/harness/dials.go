@@ -25,15 +25,24 @@ type Dials struct {
 // Client makes a franz-go client with this certificate whose dials are on
 // record. The caller closes it.
 func (d *Dials) Client(c *Certificate, opts ...kgo.Opt) (*kgo.Client, error) {
-	opts = append([]kgo.Opt{
+	return kgo.NewClient(append(d.Options(c), opts...)...)
+}
+
+// Options are what makes a client one whose dials are on record, and that begins with
+// these addresses.
+func (d *Dials) Options(c *Certificate, seeds ...string) []kgo.Opt {
+	opts := []kgo.Opt{
 		kgo.Dialer(func(ctx context.Context, network, address string) (net.Conn, error) {
 			d.note(address)
 			t := tls.Dialer{NetDialer: &net.Dialer{Timeout: 5 * time.Second}, Config: c.ClientTLS()}
 			return t.DialContext(ctx, network, address)
 		}),
 		kgo.MetadataMinAge(100 * time.Millisecond),
-	}, opts...)
-	return kgo.NewClient(opts...)
+	}
+	if len(seeds) > 0 {
+		opts = append(opts, kgo.SeedBrokers(seeds...))
+	}
+	return opts
 }
 
 func (d *Dials) note(address string) {

@@ -47,6 +47,7 @@ type JavaRun struct {
 	Certificate *Certificate
 	Outside     bool // on the machine's own network, not in the namespace: for runs beside the gateway
 	Steps       []JavaStep
+	Together    bool // all steps at once, not one after the other
 }
 
 // compile compiles java/*.java, once a run.
@@ -93,6 +94,9 @@ func (s *Site) StartJava(r JavaRun) (*JavaClient, error) {
 	args = append(args, "java", "-Djava.io.tmpdir="+s.Dir, "-Xmx320m", "-XX:+UseSerialGC", "-XX:-UsePerfData",
 		"-Djava.net.preferIPv4Stack=true", "-Dlog4j2.configurationFile="+filepath.Join(classes, "log4j2.yaml"),
 		"-cp", classes+":"+jars+"/*", "Main")
+	if r.Together {
+		args = append(args, "together")
+	}
 	common := map[string]string{}
 	if r.Certificate != nil {
 		if common["config"], err = r.Certificate.JavaProperties(); err != nil {

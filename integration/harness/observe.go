@@ -7,8 +7,10 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 )
@@ -103,6 +105,28 @@ series:
 		sum += v
 	}
 	return sum
+}
+
+// Histogram is a histogram without further labels for people: how many were at most so
+// much, and more than the bound before.
+func (m Metrics) Histogram(name string) string {
+	bounds := map[float64]float64{}
+	for s, v := range m {
+		if le, ok := strings.CutPrefix(s, name+`_bucket{le="`); ok {
+			bound, err := strconv.ParseFloat(strings.TrimSuffix(le, `"}`), 64) // +Inf too
+			if err == nil {
+				bounds[bound] = v
+			}
+		}
+	}
+	out, before := "", 0.0
+	for _, bound := range slices.Sorted(maps.Keys(bounds)) {
+		if n := bounds[bound] - before; n > 0 {
+			out += fmt.Sprintf(" <=%v: %v,", bound, n)
+		}
+		before = bounds[bound]
+	}
+	return strings.Trim(out, " ,")
 }
 
 // Resources is what the kernel says about the process.

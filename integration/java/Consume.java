@@ -15,6 +15,9 @@ import org.apache.kafka.common.serialization.ByteArrayDeserializer;
  * or none came for quiet.ms; deadline.s bounds it all. Commits that a rebalance
  * overtook are noted as "overtaken": then records may have come twice.
  * With records=0, until it is quiet. protocol is classic or consumer (KIP-848).
+ *
+ * With settled.s, a generation (or epoch) that a member gets later than so long after its
+ * first one, and before all is read, is noted as "moved": a rebalance came.
  */
 final class Consume {
     private final Step step;
@@ -39,6 +42,7 @@ final class Consume {
         String topic = step.get("topic", "");
         int wanted = step.get("records", 0);
         long quiet = step.get("quiet.ms", 10_000) * 1_000_000L;
+        int settled = step.get("settled.s", 0);
         long deadline = System.nanoTime() + step.get("deadline.s", 120) * 1_000_000_000L;
         Records series = new Records(step);
 
@@ -46,7 +50,7 @@ final class Consume {
         for (int i = 0; i < members.length; i++) {
             members[i] = new Thread(() -> {
                 try {
-                    member(p, topic, series, wanted, quiet, deadline);
+                    member(p, topic, series, wanted, quiet, deadline, settled);
                 } catch (Exception e) {
                     result.failed(e);
                 }
@@ -58,9 +62,12 @@ final class Consume {
         }
     }
 
-    private void member(Properties p, String topic, Records series, int wanted, long quiet, long deadline) {
+    private void member(Properties p, String topic, Records series, int wanted, long quiet, long deadline,
+            int settled) {
         try (KafkaConsumer<byte[], byte[]> consumer = new KafkaConsumer<>(p)) {
             consumer.subscribe(List.of(topic));
+            int generation = -1;
+            long joined = 0;
             while (System.nanoTime() < deadline && System.nanoTime() - last.get() < quiet) {
                 try {
                     for (ConsumerRecord<byte[], byte[]> r : consumer.poll(Duration.ofMillis(200))) {
@@ -68,18 +75,31 @@ final class Consume {
                         count(series, r.key(), r.value());
                     }
                     consumer.commitSync(Duration.ofSeconds(20));
+                    int now = consumer.groupMetadata().generationId();
+                    if (now != generation) {
+                        if (joined == 0) {
+                            joined = System.nanoTime();
+                        } else if (settled > 0 && System.nanoTime() - joined > settled * 1_000_000_000L && !all(wanted)) {
+                            result.noted("moved");
+                        }
+                        generation = now;
+                    }
                 } catch (RebalanceInProgressException | CommitFailedException e) {
                     // A rebalance was quicker, as is any member's lot: its records come again.
                     result.noted("overtaken");
                 } catch (RetriableException e) {
                     result.failed(e);
                 }
-                synchronized (result) {
-                    if (wanted > 0 && result.count >= wanted) {
-                        return;
-                    }
+                if (all(wanted)) {
+                    return;
                 }
             }
+        }
+    }
+
+    private boolean all(int wanted) {
+        synchronized (result) {
+            return wanted > 0 && result.count >= wanted;
         }
     }
 

@@ -1,3 +1,7 @@
+import java.io.PrintWriter;
+import java.io.Writer;
+import java.nio.file.Files;
+import java.nio.file.Path;
 import java.util.Properties;
 import java.util.concurrent.locks.LockSupport;
 import org.apache.kafka.clients.producer.KafkaProducer;
@@ -12,6 +16,8 @@ import org.apache.kafka.common.serialization.ByteArraySerializer;
  *
  * With txn, in transactions of per.txn records each; every abort.every-th one is
  * followed by one that holds foreign records and is aborted.
+ *
+ * With ledger, notes in that file what became of each record (../checker/import.go).
  */
 final class Produce {
     private final Step step;
@@ -42,10 +48,13 @@ final class Produce {
         int perTxn = step.get("per.txn", 1000);
         int abortEvery = step.get("abort.every", 0);
         Records series = new Records(step);
+        String ledger = step.get("ledger", "");
         long start = System.nanoTime();
         long end = start + seconds * 1_000_000_000L;
 
-        try (KafkaProducer<byte[], byte[]> producer = new KafkaProducer<>(p)) {
+        // Closed last: what the producer's close still answers belongs in it.
+        try (PrintWriter notes = new PrintWriter(ledger.isEmpty() ? Writer.nullWriter() : Files.newBufferedWriter(Path.of(ledger)));
+                KafkaProducer<byte[], byte[]> producer = new KafkaProducer<>(p)) {
             if (!txn.isEmpty()) {
                 producer.initTransactions();
             }
@@ -55,7 +64,8 @@ final class Produce {
                 if (!txn.isEmpty() && inTxn == 0) {
                     producer.beginTransaction();
                 }
-                byte[] key = series.key(first + n);
+                int i = first + n;
+                byte[] key = series.key(i);
                 byte[] value = series.value(key);
                 long checksum = Records.checksum(key, value);
                 result.sent++;
@@ -63,18 +73,21 @@ final class Produce {
                     producer.send(new ProducerRecord<>(topic, n % partitions, key, value), (metadata, e) -> {
                         if (e != null) {
                             result.failed(e);
+                            notes.println("r " + i);
                         } else {
                             result.counted(checksum);
+                            notes.println("a " + i + " " + metadata.partition() + " " + (metadata.hasOffset() ? metadata.offset() : -1));
                         }
                     });
                 } catch (KafkaException e) { // e.g. after a fatal error of the transaction
                     result.failed(e);
+                    notes.println("r " + i);
                     if (!txn.isEmpty()) {
                         return;
                     }
                 }
                 if (!txn.isEmpty() && ++inTxn == perTxn) {
-                    producer.commitTransaction();
+                    commit(producer, notes, i - inTxn + 1, i);
                     inTxn = 0;
                     txns++;
                     if (abortEvery > 0 && txns % abortEvery == 0) {
@@ -89,9 +102,19 @@ final class Produce {
                 }
             }
             if (inTxn > 0) {
-                producer.commitTransaction();
+                commit(producer, notes, first + result.sent - inTxn, first + result.sent - 1);
             }
             producer.flush();
+        }
+    }
+
+    private static void commit(KafkaProducer<byte[], byte[]> producer, PrintWriter notes, int first, int last) {
+        String outcome = "unknown";
+        try {
+            producer.commitTransaction();
+            outcome = "committed";
+        } finally {
+            notes.println("t " + first + " " + last + " " + outcome);
         }
     }
 

@@ -4,6 +4,9 @@ Until so many records were seen or none came for quiet.ms; deadline.s bounds it
 all. Commits that a rebalance overtook are noted as "overtaken": then records may
 have come twice. With records=0, until it is quiet. protocol is classic or
 consumer (KIP-848).
+
+With settled.s, partitions that are taken from a member later than so long after it first
+got some, and before all is read, are noted as "moved": a rebalance came.
 """
 
 import threading
@@ -54,6 +57,8 @@ class Reading:
         self.topic = step.get("topic")
         self.wanted = step.number("records", 0)
         self.quiet = step.number("quiet.ms", 10_000) / 1000
+        self.settled = step.number("settled.s", 0)
+        self.first = None  # when partitions came first
         self.deadline = time.monotonic() + step.number("deadline.s", 120)
         self.last = time.monotonic()  # when a record came
         self.series = Records(step)
@@ -62,7 +67,7 @@ class Reading:
     def member(self, conf):
         consumer = Consumer(conf)
         try:
-            consumer.subscribe([self.topic])
+            consumer.subscribe([self.topic], on_assign=self.assigned, on_revoke=self.revoked)
             while time.monotonic() < min(self.deadline, self.last + self.quiet):
                 came = 0
                 for message in consumer.consume(1000, 0.2):
@@ -78,6 +83,15 @@ class Reading:
                     return
         finally:
             consumer.close()
+
+    def assigned(self, consumer, partitions):
+        if self.first is None:
+            self.first = time.monotonic()
+
+    def revoked(self, consumer, partitions):
+        late = self.first is not None and time.monotonic() - self.first > self.settled
+        if self.settled and late and self.result.count < self.wanted:
+            self.result.noted("moved")
 
     def commit(self, consumer):
         try:

@@ -5,8 +5,12 @@ Counts what was acknowledged; with acks=0, what the client believes to be sent.
 With txn, in transactions of per.txn records each; every abort.every-th one is
 followed by one that holds foreign records and is aborted. rate is in records a
 second.
+
+first is the number of the first record. With ledger, notes in that file what became of
+each record (../../../checker/import.go); not in transactions.
 """
 
+import os
 import time
 
 from confluent_kafka import Producer
@@ -28,12 +32,18 @@ def run(step, result):
     per_txn = step.number("per.txn", 1000)
     abort_every = step.number("abort.every", 0)
     series = Records(step)
+    first = step.number("first", 0)
+    ledger = step.get("ledger")
+    notes = open(ledger or os.devnull, "w")
 
     def told(error, message):
+        i = series.index(message.key(), message.value())
         if error is not None:
             failed(result, error)
+            print("r", i, file=notes)
         else:
             result.counted(series.checksum(message.key(), message.value()))
+            print("a", i, message.partition(), message.offset(), file=notes)
 
     producer = Producer(conf)
     if txn:
@@ -43,7 +53,7 @@ def run(step, result):
     for i in range(step.number("records", 1)):
         if txn and in_txn == 0:
             producer.begin_transaction()
-        key = series.key(i)
+        key = series.key(first + i)
         send(producer, topic, i % partitions, key, series.value(key), told)
         result.sent += 1
         in_txn += 1
@@ -60,6 +70,7 @@ def run(step, result):
     if txn and in_txn:
         persist(producer.commit_transaction, 60)
     left = producer.flush(120)
+    notes.close()
     if left:
         result.failed("unanswered", "%d records are still unanswered" % left, True)
 
