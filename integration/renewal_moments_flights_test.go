@@ -11,11 +11,13 @@ import (
 	"hash/crc32"
 	"io"
 	"math/rand/v2"
+	"sync"
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kgo"
 	"github.com/twmb/franz-go/pkg/kmsg"
+	"golang.org/x/sync/errgroup"
 
 	"doorkeeper/integration/checker"
 	"doorkeeper/integration/harness"
@@ -24,28 +26,29 @@ import (
 // flight is one kind of moment, and who makes it.
 type flight struct {
 	behind string // what a renewal begins behind
-	name   string
+	kind   string // in names
 	legs   int
 	whole  bool // all its renewals begin so, also those with nothing unanswered
 	fly    func(context.Context, *leg) error
 }
 
-func (f *flight) owner() string { return "at-" + f.name }
+func (f *flight) owner() string { return "at-" + f.kind }
 
 func (w *moments) flights() []*flight {
 	return []*flight{
-		{behind: "a long Fetch", name: "fetch", legs: 9, fly: w.longFetches},
-		{behind: "parked produces", name: "parked", legs: 9, fly: w.parkedProduces},
-		{behind: "acks=0 produces", name: "silent", legs: 9, fly: w.silentProduces},
-		{behind: "a JoinGroup", name: "join", legs: 9, fly: w.heldJoins},
-		{behind: "an open transaction", name: "txn", legs: 9, whole: true, fly: w.openTransactions},
-		{behind: "a large answer", name: "slow", legs: 6, fly: w.slowReads},
+		{behind: "a long Fetch", kind: "fetch", legs: 9, fly: w.longFetches},
+		{behind: "parked produces", kind: "parked", legs: 9, fly: w.parkedProduces},
+		{behind: "acks=0 produces", kind: "silent", legs: 9, fly: w.silentProduces},
+		{behind: "a JoinGroup", kind: "join", legs: 9, fly: w.heldJoins},
+		{behind: "an open transaction", kind: "txn", legs: 9, whole: true, fly: w.openTransactions},
+		{behind: "a large answer", kind: "slow", legs: 6, fly: w.slowReads},
 	}
 }
 
 // leg is one connection of a flight. Requests wait in it for their answers.
 type leg struct {
 	*harness.Raw
+	*flight
 	node, partition int32 // which that node leads
 	name            string
 	due             []awaited
@@ -57,10 +60,32 @@ type awaited struct {
 	judge   func(kmsg.Response) error
 }
 
+// open opens all connections, and returns once each has had an answer.
+func (w *moments) open(ctx context.Context, flights []*flight, scale int) ([]*leg, error) {
+	var (
+		mu   sync.Mutex
+		legs []*leg
+		all  errgroup.Group
+	)
+	all.SetLimit(16) // a broker's backlog is short
+	for _, f := range flights {
+		for k := range f.legs * scale {
+			all.Go(func() error {
+				l, err := w.leg(ctx, f, k)
+				mu.Lock()
+				defer mu.Unlock()
+				legs = append(legs, l)
+				return err
+			})
+		}
+	}
+	return legs, all.Wait()
+}
+
 // leg opens connection k of a flight. A machine that is too slow for the first login gets
 // a few tries, as from any client.
 func (w *moments) leg(ctx context.Context, f *flight, k int) (*leg, error) {
-	l := &leg{node: int32(1 + k%3), partition: int32(k % partitions), name: fmt.Sprintf("%s-%d-", f.name, k)}
+	l := &leg{flight: f, node: int32(1 + k%3), partition: int32(k % partitions), name: fmt.Sprintf("%s-%d-", f.kind, k)}
 	for n := 0; ; n++ {
 		raw, err := harness.DialRaw(ctx, w.g.NodeAddress(l.node), site.Client(f.owner()).ClientTLS())
 		if err != nil {
@@ -243,12 +268,19 @@ func (w *moments) heldJoins(ctx context.Context, l *leg) error {
 	if err != nil {
 		return unlessOver(ctx, err)
 	}
-	for generation := int32(1); ctx.Err() == nil; generation++ {
+	last := int32(0) // the generation; -1: the coordinator was not there, and may have begun anew
+	for ctx.Err() == nil {
 		err := l.ask(join(group, w.life/2+rand.N(w.life/2)), func(resp kmsg.Response) error {
 			j := resp.(*kmsg.JoinGroupResponse)
-			if err := kerr.ErrorForCode(j.ErrorCode); err != nil || j.Generation != generation {
-				return fmt.Errorf("join: generation %d, not %d: %w", j.Generation, generation, err)
+			err := kerr.ErrorForCode(j.ErrorCode)
+			switch {
+			case kerr.IsRetriable(err):
+				last = -1
+				return nil
+			case err != nil || last >= 0 && j.Generation != last+1:
+				return fmt.Errorf("join: generation %d after %d: %w", j.Generation, last, err)
 			}
+			last = j.Generation
 			return nil
 		})
 		for range 3 {
