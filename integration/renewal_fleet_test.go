@@ -47,6 +47,7 @@ type fleet struct {
 	all     *errgroup.Group
 	dials   harness.Dials
 	clients int
+	began   time.Time
 
 	java, txn, rdk, bold, silent *stream
 	writers, readers             *harness.JavaClient
@@ -73,7 +74,7 @@ func newFleet(ctx context.Context, t *testing.T, c *harness.Cluster, load time.D
 	t.Helper()
 	w := &fleet{t: t, c: c, load: load, scale: scale, app: name(t, "app"), dir: t.TempDir()}
 	w.all, w.ctx = errgroup.WithContext(ctx)
-	for _, owner := range []string{"ruth-writes", "ruth-reads", "rolf", "fred"} {
+	for _, owner := range owners() {
 		must(t, c.Admin.Grant(ctx, harness.AppGrants(owner, w.app)...))
 	}
 	n := scale.writers
@@ -114,9 +115,26 @@ func (w *fleet) reading(mode string, of series, group string, members int, more 
 	return step
 }
 
-// start starts all clients.
+// owners are those whom the clients are: several are one.
+func owners() []string { return []string{"ruth-writes", "ruth-reads", "rolf", "fred"} }
+
+// start starts all clients, once each owner has been served on each node.
 func (w *fleet) start(g *harness.Gateway) {
 	w.g = g
+	var warm errgroup.Group
+	for _, owner := range owners() {
+		for _, n := range w.c.Nodes {
+			warm.Go(func() error {
+				raw, err := dialServed(w.ctx, w.g.NodeAddress(n.ID), site.Client(owner), "warm")
+				if err != nil {
+					return err
+				}
+				return raw.Close()
+			})
+		}
+	}
+	must(w.t, warm.Wait())
+	w.began = time.Now()
 	w.startJava()
 	w.startForeign()
 	w.startFranz()

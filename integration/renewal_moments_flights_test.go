@@ -82,24 +82,33 @@ func (w *moments) open(ctx context.Context, flights []*flight, scale int) ([]*le
 	return legs, all.Wait()
 }
 
-// leg opens connection k of a flight. A machine that is too slow for the first login gets
-// a few tries, as from any client.
+// leg opens connection k of a flight.
 func (w *moments) leg(ctx context.Context, f *flight, k int) (*leg, error) {
 	l := &leg{flight: f, node: int32(1 + k%3), partition: int32(k % partitions), name: fmt.Sprintf("%s-%d-", f.kind, k)}
+	raw, err := dialServed(ctx, w.g.NodeAddress(l.node), site.Client(f.owner()), l.name)
+	if err != nil {
+		return nil, err
+	}
+	w.t.Cleanup(func() { _ = raw.Close() })
+	l.Raw = raw
+	return l, nil
+}
+
+// dialServed opens a connection and waits for its first answer. A machine that is too slow
+// for the first login gets a few tries, as from any client.
+func dialServed(ctx context.Context, address string, as *harness.Certificate, clientID string) (*harness.Raw, error) {
 	for n := 0; ; n++ {
-		raw, err := harness.DialRaw(ctx, w.g.NodeAddress(l.node), site.Client(f.owner()).ClientTLS())
+		raw, err := harness.DialRaw(ctx, address, as.ClientTLS())
 		if err != nil {
 			return nil, err
 		}
-		raw.As(l.name)
+		raw.As(clientID)
 		if _, err = raw.Request(metadataRequest(9)); err == nil {
-			w.t.Cleanup(func() { _ = raw.Close() })
-			l.Raw = raw
-			return l, nil
+			return raw, nil
 		}
 		_ = raw.Close()
-		if n == 5 || !errors.Is(err, io.EOF) {
-			return nil, fmt.Errorf("leg %s: %w", l.name, err)
+		if n == 10 || !errors.Is(err, io.EOF) {
+			return nil, fmt.Errorf("no answer at %s: %w", address, err)
 		}
 	}
 }
