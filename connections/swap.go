@@ -2,8 +2,8 @@ package connections
 
 import (
 	"errors"
+	"maps"
 	"math/rand/v2"
-	"slices"
 	"time"
 
 	"github.com/cenkalti/backoff/v5"
@@ -158,11 +158,17 @@ func (c *KafkaConnection) freshLeg(late bool, longer time.Duration) (*leg, error
 	return fresh, nil
 }
 
-// sameVersions tells whether two brokers offer the same APIs in the same versions.
+// sameVersions tells whether two answers offer the same APIs in the same versions, in
+// whatever order.
 func sameVersions(a, b *kmsg.ApiVersionsResponse) bool {
-	return slices.EqualFunc(a.ApiKeys, b.ApiKeys, func(x, y kmsg.ApiVersionsResponseApiKey) bool {
-		return x.ApiKey == y.ApiKey && x.MinVersion == y.MinVersion && x.MaxVersion == y.MaxVersion
-	})
+	offers := func(r *kmsg.ApiVersionsResponse) map[int16][2]int16 {
+		out := make(map[int16][2]int16, len(r.ApiKeys))
+		for _, k := range r.ApiKeys {
+			out[k.ApiKey] = [2]int16{k.MinVersion, k.MaxVersion}
+		}
+		return out
+	}
+	return maps.Equal(offers(a), offers(b))
 }
 
 // takeOver drains the leg in use and puts fresh in its place. It waits for all that is

@@ -498,3 +498,30 @@ func (r *rig) swapping() bool {
 	defer r.KafkaConnection.mu.Unlock()
 	return r.renewal.swapping
 }
+
+func TestVersionsAreComparedInAnyOrder(t *testing.T) {
+	have := versionsResponse(0, 1, 3, 18)
+	lower := versionsResponse(0, 1, 3, 18)
+	lower.ApiKeys[2].MaxVersion--
+	higher := versionsResponse(0, 1, 3, 18)
+	higher.ApiKeys[0].MinVersion++
+	for _, tc := range []struct {
+		name  string
+		other []int16
+		same  bool
+	}{
+		{"the same", []int16{0, 1, 3, 18}, true},
+		{"in another order", []int16{18, 3, 0, 1}, true},
+		{"one less", []int16{0, 1, 18}, false},
+		{"one more", []int16{0, 1, 3, 18, 36}, false},
+		{"one for another", []int16{0, 1, 3, 36}, false},
+		{"one twice, and one not at all", []int16{0, 1, 3, 3}, false},
+	} {
+		if got := sameVersions(have, versionsResponse(tc.other...)); got != tc.same {
+			t.Errorf("%s: %v", tc.name, got)
+		}
+	}
+	if sameVersions(have, lower) || sameVersions(have, higher) {
+		t.Error("other ranges are taken for the same")
+	}
+}

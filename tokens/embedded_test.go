@@ -126,8 +126,8 @@ func TestLifeOnAnEmbeddedKafka(t *testing.T) {
 	e := newEmbedded(t)
 	source, seen, stop := e.run(func(*Config) {})
 	before := e.ids(source)
-	if n := seen.get("created"); n != embeddedOwners+1 {
-		t.Errorf("%d creations", n)
+	if n := seen.came(); n != embeddedOwners+1 {
+		t.Errorf("%d tokens", n)
 	}
 	if _, err := source.Acquire(t.Context(), "else"); err == nil {
 		t.Error("a token for an owner that is not granted")
@@ -143,14 +143,18 @@ func TestLifeOnAnEmbeddedKafka(t *testing.T) {
 			t.Errorf("%s: a new token after the restart", owner)
 		}
 	}
-	if created, adopted := seen.get("created"), seen.get("adopted"); created != 1 || adopted != embeddedOwners {
-		t.Errorf("%d created, %d adopted", created, adopted)
+	if adopted := seen.get("adopted"); seen.came() != embeddedOwners+1 || adopted < embeddedOwners {
+		t.Errorf("%d tokens, %d of them adopted", seen.came(), adopted)
 	}
 
 	other, seen2, stop2 := e.run(func(c *Config) { c.Instance, c.ExpireOnStop = "gw-2", true })
-	e.ids(other)
-	if n := seen2.get("adopted"); n != 0 {
-		t.Errorf("%d of the other's tokens adopted", n)
+	for owner, id := range e.ids(other) {
+		if id == before[owner] {
+			t.Errorf("%s: the other's token", owner)
+		}
+	}
+	if n := seen2.came(); n != embeddedOwners+1 {
+		t.Errorf("%d tokens of the second", n)
 	}
 	stop2()
 	if n := e.left("gw-2"); n != 0 {
@@ -185,6 +189,10 @@ func (c *counts) get(what string) int {
 	defer c.mu.Unlock()
 	return c.n[what]
 }
+
+// came counts the tokens that a run has got, each once: one whose creation was answered
+// too late is found and adopted.
+func (c *counts) came() int { return c.get("created") + c.get("adopted") }
 
 func (c *counts) TokenState(string, string)         {}
 func (c *counts) TokenCreated(result string)        { c.add(result) }
