@@ -75,6 +75,7 @@ fuzz: ## every fuzz target for FUZZTIME, FUZZERS at a time
 
 bench: ## direct TLS against through the gateway, then every benchmark
 	go run ./integration/bench
+	go run ./integration/bench -renewals
 	go test -run '^$$' -bench . -benchmem ./...
 
 govulncheck: ## known faults in what is used (needs the vulnerability database)

@@ -15,6 +15,8 @@ import (
 	"os"
 	"strconv"
 	"sync"
+	"sync/atomic"
+	"time"
 )
 
 // listeners say where the broker listens and with what: the token listener (Data), where
@@ -23,6 +25,7 @@ type listeners struct {
 	Host                 string
 	Data, Control        int
 	Certificate, Key, CA string
+	SessionLife          time.Duration // what a login is worth
 }
 
 func (l listeners) data() string    { return net.JoinHostPort(l.Host, strconv.Itoa(l.Data)) }
@@ -39,6 +42,7 @@ type broker struct {
 	listens listeners
 	logins  *logins
 	tokens  *tokenList
+	worked  atomic.Int64 // logins
 }
 
 // runBroker is the broker's process: in has its listeners as a line of JSON, and its end
@@ -126,6 +130,7 @@ type serving struct {
 	port   int    // of the listener
 	asker  string // who it is, by its certificate; on the token listener empty
 	login  login
+	number int64 // of the login that it is on, over all connections
 
 	request []byte // the last frame's payload
 	before  []byte // the one before, and its whole answer

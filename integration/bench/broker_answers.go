@@ -109,7 +109,7 @@ func (s *serving) fill(req kmsg.Request, resp kmsg.Response) error {
 		b.NodeID, b.Host, b.Port = node, s.broker.listens.Host, int32(s.port)
 		resp.Brokers, resp.ControllerID, resp.ClusterID = append(resp.Brokers, b), node, clusterID
 	case *kmsg.ProduceResponse:
-		produced(req.(*kmsg.ProduceRequest), resp)
+		produced(req.(*kmsg.ProduceRequest), resp, s.number)
 	case *kmsg.FetchResponse:
 		fetched(req.(*kmsg.FetchRequest), resp)
 	default:
@@ -121,13 +121,15 @@ func (s *serving) fill(req kmsg.Request, resp kmsg.Response) error {
 // node is the only broker's id.
 const node = 1
 
-func produced(req *kmsg.ProduceRequest, resp *kmsg.ProduceResponse) {
+// produced takes everything. Its base offset is the login's number: so whoever asks sees
+// that there was another since.
+func produced(req *kmsg.ProduceRequest, resp *kmsg.ProduceResponse, login int64) {
 	for i := range req.Topics {
 		t := kmsg.NewProduceResponseTopic()
 		t.Topic, t.TopicID = req.Topics[i].Topic, req.Topics[i].TopicID
 		for _, asked := range req.Topics[i].Partitions {
 			p := kmsg.NewProduceResponseTopicPartition()
-			p.Partition = asked.Partition
+			p.Partition, p.BaseOffset = asked.Partition, login
 			t.Partitions = append(t.Partitions, p)
 		}
 		resp.Topics = append(resp.Topics, t)

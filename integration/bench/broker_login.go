@@ -24,7 +24,8 @@ const (
 const (
 	mechanism  = "SCRAM-SHA-512"
 	iterations = 4096
-	// sessionLife is what a login is worth, and tokenLife a token: longer than any run.
+	// sessionLife is what a login is worth where renewals are not the matter, and tokenLife a
+	// token: longer than any run.
 	sessionLife = 8 * time.Hour
 	tokenLife   = 24 * time.Hour
 )
@@ -94,8 +95,10 @@ func (s *serving) authenticate(req kmsg.Request, resp kmsg.Response) error {
 		}
 		resp.SASLAuthBytes = []byte(say)
 		if s.login.Valid() {
-			resp.SessionLifetimeMillis = sessionLife.Milliseconds()
+			resp.SessionLifetimeMillis = s.broker.listens.SessionLife.Milliseconds()
 			s.login = login{}
+			s.number = s.broker.worked.Add(1)
+			s.before = nil // its answers have another number
 		}
 	case *kmsg.CreateDelegationTokenResponse:
 		return s.broker.tokens.create(s.asker, req.(*kmsg.CreateDelegationTokenRequest), resp)

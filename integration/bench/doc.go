@@ -11,6 +11,8 @@
 //   - leg.go:       one client connection
 //   - load.go:      the cases, and requests in flight over some connections
 //   - report.go:    medians and ratios of the repetitions, as a table
+//   - renewals.go:  another measurement: what clients see of renewals, of many connections
+//     of one age
 //
 // The broker knows just enough for a gateway to work in front of it: logins with SCRAM
 // of a user and of delegation tokens, the token APIs on a control listener, the list of

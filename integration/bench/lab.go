@@ -37,9 +37,16 @@ type side struct {
 
 func (l *lab) sides() []side { return []side{l.direct, l.through} }
 
+// renewing is how sessions of a lab end, and how many there are at most.
+type renewing struct {
+	life     time.Duration
+	kind     string // connections.renewal
+	sessions int
+}
+
 // newLab starts everything and waits until it is ready. binary is a built gateway; empty:
 // it is built here.
-func newLab(ctx context.Context, binary string) (l *lab, err error) {
+func newLab(ctx context.Context, binary string, r renewing) (l *lab, err error) {
 	dir, err := os.MkdirTemp("", "doorkeeper-bench-")
 	if err != nil {
 		return nil, err
@@ -66,7 +73,7 @@ func newLab(ctx context.Context, binary string) (l *lab, err error) {
 	client := clients.Issue(certtest.Leaf{CommonName: "client"})
 	control := brokers.Issue(certtest.Leaf{CommonName: "gateway"})
 
-	listens := listeners{Host: host, Data: 9094, Control: 9095}
+	listens := listeners{Host: host, Data: 9094, Control: 9095, SessionLife: r.life}
 	files := brokers.Issue(server).Write(dir, "broker")
 	listens.Certificate, listens.Key, listens.CA = files.Cert, files.Key, brokers.Write(dir, "brokers")
 	if err := l.startBroker(ctx, listens); err != nil {
@@ -91,10 +98,11 @@ kafka:
     tls: {ca: %[6]s, certificate: %[8]s, key: %[9]s}
 instance: bench
 admin: {address: %[10]s}
-limits: {handshakes_per_address: 1000, sessions_per_owner: 1000, sessions_per_address: 1000}
+connections: {renewal: %[11]s}
+limits: {handshakes_per_address: 1000, sessions_per_owner: %[12]d, sessions_per_address: %[12]d}
 log: {level: warn}
 `, host, edgeFiles.Cert, edgeFiles.Key, clients.Write(dir, "clients"), listens.data(), listens.CA, listens.control(),
-		controlFiles.Cert, controlFiles.Key, l.admin)
+		controlFiles.Cert, controlFiles.Key, l.admin, r.kind, r.sessions)
 	return l, l.startGateway(ctx, binary, certtest.WriteFile(dir, "doorkeeper.yaml", []byte(config)))
 }
 

@@ -10,6 +10,7 @@ import (
 	"os/signal"
 	"runtime"
 	"syscall"
+	"time"
 )
 
 // asBroker as the only argument makes this program the broker.
@@ -22,12 +23,19 @@ func main() {
 	if len(os.Args) == 2 && os.Args[1] == asBroker {
 		err = runBroker(ctx, os.Stdin, os.Stdout)
 	} else {
-		s := settings{}
+		s := settings{kinds: []string{"reauthenticate", "swap"}}
 		flag.IntVar(&s.repetitions, "repetitions", 5, "how often every case is run on either side, in turns")
 		flag.Float64Var(&s.scale, "scale", 1, "of the amount of a case; 1 is some seconds a repetition")
+		flag.BoolVar(&s.renewals, "renewals", false, "measure what clients see of renewals instead")
+		flag.IntVar(&s.legs, "connections", 2000, "with -renewals: connections of one age")
+		flag.DurationVar(&s.life, "life", 40*time.Second, "with -renewals: how long a session lives; 10 s or more")
 		flag.StringVar(&s.binary, "gateway", "", "a built gateway; otherwise it is built here")
 		flag.Parse()
-		err = run(ctx, s, os.Stdout)
+		measure := run
+		if s.renewals {
+			measure = runRenewals
+		}
+		err = measure(ctx, s, os.Stdout)
 	}
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "bench:", err)
@@ -39,6 +47,10 @@ func main() {
 type settings struct {
 	repetitions int
 	scale       float64
+	renewals    bool
+	legs        int
+	life        time.Duration
+	kinds       []string // of renewals
 	binary      string
 }
 
@@ -47,7 +59,7 @@ func run(ctx context.Context, s settings, out io.Writer) (err error) {
 	// Children are bound to the life of the thread that started them.
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
-	lab, err := newLab(ctx, s.binary)
+	lab, err := newLab(ctx, s.binary, renewing{sessionLife, "auto", 1000})
 	if err != nil {
 		return err
 	}

@@ -67,3 +67,17 @@ func TestMediansAndRatiosAreTakenWithinRepetitions(t *testing.T) {
 		}
 	}
 }
+
+// The other measurement, in small.
+func TestRenewalsAreMeasuredInSmall(t *testing.T) {
+	var out bytes.Buffer
+	if err := runRenewals(t.Context(), settings{legs: 16, life: 11 * time.Second, kinds: []string{"swap"}}, &out); err != nil {
+		t.Fatal(err)
+	}
+	t.Logf("\n%s", &out)
+	for _, want := range []string{"swap, 16", "renewals: "} {
+		if !strings.Contains(out.String(), want) {
+			t.Errorf("there is no %q", want)
+		}
+	}
+}
