@@ -8,7 +8,7 @@ SHELL := /bin/bash
 KAFKA ?= docker:4.4.0 processes:3.9.1
 # What takes minutes, or hardly depends on the brokers, runs on the first of them alone
 # (FIRST='^$$' on all).
-FIRST ?= TestSoak|TestCheck|TestDev|TestNextRun|TestNoClientNoticesRenewals/sessions|TestRenewalsAtAnyMoment
+FIRST ?= TestSoak|TestSlowReaders|TestCheck|TestDev|TestNextRun|TestNoClientNoticesRenewals/sessions|TestRenewalsAtAnyMoment
 # Each fuzz target for so long, and so many of them at a time.
 FUZZTIME ?= 5s
 FUZZERS ?= 2
@@ -23,7 +23,7 @@ TOOL := go tool -modfile=tools/go.mod
 GOTEST := go test -race -json
 NOSKIP := bin/noskip
 
-.PHONY: help build test prerequisites lint unit integration check conformance token-model fuzz bench soak renewal renewals govulncheck
+.PHONY: help build test prerequisites lint unit integration check conformance token-model fuzz bench soak slow renewal renewals govulncheck
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -62,6 +62,9 @@ renewal: ## forty clients over renewals (RENEWAL=1h KIND=reauthenticate|swap MOD
 renewals: ## RENEWALS renewals behind all that may be in flight (KIND=reauthenticate|swap)
 	DOORKEEPER_RENEWALS=$(RENEWALS) DOORKEEPER_RENEWAL_KIND=$(KIND) \
 	  go test -race -v -count=1 -timeout 3h -tags integration -run 'TestRenewalsAtAnyMoment$$' ./integration
+
+slow: $(NOSKIP) ## 50 slow readers of answers of 100 MB, while leaders move
+	DOORKEEPER_SLOW=full $(GOTEST) -count=1 -timeout 30m -tags integration -run SlowReaders ./integration/... | $(NOSKIP)
 
 conformance: ## docs/conformance.md, of a 4.4.0 broker
 	DOORKEEPER_KAFKA_VERSION=4.4.0 DOORKEEPER_CONFORMANCE_REPORT=$(CURDIR)/docs/conformance.md \
