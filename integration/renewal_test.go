@@ -16,10 +16,8 @@ package integration
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"os"
-	"strings"
 	"testing"
 	"time"
 
@@ -86,6 +84,9 @@ func nobodyNotices(t *testing.T, c *harness.Cluster, token, life time.Duration) 
 	fleet.all.Go(func() error { return fleet.epochsStay() })
 	if err := fleet.all.Wait(); err != nil {
 		t.Error(err)
+		if load > 2*time.Minute {
+			return // the others would go on for long
+		}
 	}
 	fleet.end()
 	fleet.judge()
@@ -148,15 +149,4 @@ func judged(ctx context.Context, t *testing.T, c *harness.Cluster, ledgers ...*c
 	for _, f := range j.Findings() {
 		t.Error(f)
 	}
-}
-
-// noDisorder wants no client to have been told that its sequence is broken, whether it
-// got over it or not.
-func noDisorder(what, output string) error {
-	for _, told := range []string{"OutOfOrderSequence", "OUT_OF_ORDER_SEQUENCE"} {
-		if strings.Contains(output, told) {
-			return errors.New(what + " was told of a broken sequence:\n" + grep(output, told, 5))
-		}
-	}
-	return nil
 }

@@ -8,6 +8,7 @@
 //   - write.go:   a writer by franz-go that keeps its ledger
 //   - read.go:    everything that a topic holds, up to its end
 //   - judge.go:   the ledgers against what was read → findings
+//   - disorder.go: what clients log of a broken sequence
 //
 // It trusts no client: a writer's success is what its ledger says, and what is stored is
 // read from the brokers themselves, not through what is tested. It has no goroutines.

@@ -130,6 +130,32 @@ func TestLedgersOfOtherProcesses(t *testing.T) {
 	}
 }
 
+func TestDisorderIsToldFromKafkasOwn(t *testing.T) {
+	line := func(client, partition, code string) string {
+		return "2026-11-30 21:45:42,552 WARN [Producer clientId=" + client + ", transactionalId=x] Got error produce response with correlation id 888 on topic-partition t-" +
+			partition + ", retrying (2147483646 attempts left). Error: " + code + " (org.apache.kafka.clients.producer.internals.Sender)\n"
+	}
+	const first, behind = "CONCURRENT_TRANSACTIONS", "OUT_OF_ORDER_SEQUENCE_NUMBER"
+	for _, tc := range []struct {
+		log  string
+		want int
+	}{
+		{"nothing\n", 0},
+		{line("a", "1", first) + line("a", "1", behind) + line("a", "1", behind), 0},
+		{line("a", "1", first) + strings.Repeat(line("a", "1", behind), 5), 1},
+		{line("a", "1", behind) + line("a", "1", first), 1},
+		{line("a", "1", first) + line("a", "2", behind), 1},
+		{line("a", "1", first) + line("b", "1", behind), 1},
+		{line("a", "1", "NOT_LEADER_OR_FOLLOWER") + line("a", "1", behind), 1},
+		{"org.apache.kafka.common.errors.OutOfOrderSequenceException: no\n", 1},
+		{"%4|REQERR: Broker: OUT_OF_ORDER_SEQUENCE_NUMBER", 1},
+	} {
+		if got := Disorder(tc.log); len(got) != tc.want {
+			t.Errorf("%q: %q", tc.log, got)
+		}
+	}
+}
+
 func TestWritersThatShareAPrefix(t *testing.T) {
 	a := &Ledger{Topic: "t", Prefix: "w", Size: 20, Most: 2}
 	b := &Ledger{Topic: "t", Prefix: "w", Size: 20, First: 2, Most: 2}
