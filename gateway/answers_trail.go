@@ -125,7 +125,10 @@ func (s *session) tail(conn *connections.KafkaConnection, p pending, b []byte, a
 		if err != nil {
 			return s.badTrail(p, err)
 		}
-		if !fitted {
+		if fitted {
+			s.log.Debug("leaders' addresses rewritten at the end of a large answer",
+				zap.String("api", kmsg.NameForKey(p.key)), zap.Int16("version", p.version), zap.Int("bytes", len(tail)))
+		} else {
 			s.overwritten(p, len(tail))
 		}
 		copy(tail, out)
