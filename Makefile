@@ -8,7 +8,7 @@ SHELL := /bin/bash
 KAFKA ?= docker:4.4.0 processes:3.9.1
 # What takes minutes, or hardly depends on the brokers, runs on the first of them alone
 # (FIRST='^$$' on all).
-FIRST ?= TestSoak|TestSlowReaders|TestCheck|TestDev|TestNextRun|TestNoClientNoticesRenewals/sessions|TestRenewalsAtAnyMoment|TestTokensAre
+FIRST ?= TestSoak|TestSlowReaders|TestCheck|TestDev|TestNextRun|TestNoClientNoticesRenewals/sessions|TestRenewalsAtAnyMoment|TestTokensAre|TestClientsAreExact/.*/directly|TestLibrdkafkaReadsTheEndsOfLargeAnswers|TestLoadsOfOtherClientsKeepLedgers
 # Each fuzz target for so long, and so many of them at a time.
 FUZZTIME ?= 5s
 FUZZERS ?= 2
@@ -40,6 +40,7 @@ prerequisites: ## list what this machine lacks for `make test`
 
 lint: ## golangci-lint, which runs go vet's checks too
 	$(TOOL) golangci-lint run
+	cd integration/go && go vet ./...
 
 unit: $(NOSKIP) ## all packages, without brokers
 	$(GOTEST) -shuffle=on ./... | $(NOSKIP)

@@ -4,7 +4,10 @@
 // beside it; what clients wrote is judged by the package checker.
 //
 // The tests have the build tag "integration" and need root, a JDK, Maven,
-// Python and kcat; what is missing they list, and fail. Settings from the environment:
+// Python, kcat, Node.js and Rust; what is missing they list, and fail. Clients in Python,
+// JavaScript, Go and Rust are in directories of their own here, with lock files; what they
+// need is fetched and built once on a machine (harness/cache.go). Settings from the
+// environment:
 //
 //   - DOORKEEPER_KAFKA_VERSION: the brokers' version, 4.4.0 otherwise
 //   - DOORKEEPER_ENGINE: docker, or processes (the default): how brokers run

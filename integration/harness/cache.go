@@ -10,6 +10,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"sync"
 
 	"golang.org/x/sys/unix"
 )
@@ -72,6 +73,25 @@ func (s *Site) done(ctx context.Context, c command) error {
 		return fmt.Errorf("%q: %w", c.Args, err)
 	}
 	return nil
+}
+
+// onceMade calls build once a run, and again if that failed: the context that it failed
+// by may have been another's.
+func onceMade(build func(context.Context) (string, error)) func(context.Context) (string, error) {
+	var mu sync.Mutex
+	var path string
+	return func(ctx context.Context) (string, error) {
+		mu.Lock()
+		defer mu.Unlock()
+		if path != "" {
+			return path, nil
+		}
+		made, err := build(ctx)
+		if err == nil {
+			path = made
+		}
+		return made, err
+	}
 }
 
 // lockFile waits until this process alone has the lock, or ctx ends. The kernel

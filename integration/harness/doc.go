@@ -15,8 +15,9 @@
 //   - namespace.go:   a network in which nothing but the gateway can be reached
 //   - java.go:        the Java client, in there; records.go: a count of records that
 //     clients wrote or read
-//   - foreign.go, foreign_run.go: clients in other languages; python.go: Python with
-//     librdkafka; kcat.go; foreign_shell.go: what is pasted into a terminal
+//   - foreign.go, foreign_run.go: other clients' libraries; python.go, javascript.go,
+//     golang.go, rust.go: what they need, and cache.go: fetched and built once; kcat.go;
+//     foreign_shell.go: what is pasted into a terminal
 //   - conformance_names.go: brokers with names that the gateway alone can resolve, and
 //     what looks for them; conformance_login.go: token logins; conformance_fenced.go:
 //     brokers and controllers that are registered and not there

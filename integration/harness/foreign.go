@@ -14,12 +14,18 @@ import (
 	"time"
 )
 
-// Client is a client library of another language than Go and Java. All of them do
-// the same steps, so that one test can ask any of them.
+// Client is a client library that is neither Java's nor franz-go. All of them do the
+// same steps, so that one test can ask any of them.
 type Client string
 
 const (
-	Librdkafka Client = "librdkafka" // confluent-kafka: integration/python/clients/librdkafka
+	Librdkafka  Client = "librdkafka"   // confluent-kafka: integration/python/clients/librdkafka
+	KafkaPython Client = "kafka-python" // integration/python/clients/kafka_python
+	Aiokafka    Client = "aiokafka"     // integration/python/clients/aiokafka
+	KafkaJS     Client = "kafkajs"      // integration/node
+	Sarama      Client = "sarama"       // integration/go/bysarama
+	KafkaGo     Client = "kafka-go"     // segmentio's: integration/go/bykafkago
+	Rdkafka     Client = "rdkafka"      // Rust, another librdkafka: integration/rust
 )
 
 // Step is one thing for a client to do, Java or not. Beside Java's modes there are
@@ -47,40 +53,61 @@ type ForeignClient struct {
 }
 
 // command is how the client is called, up to its steps.
-func (c Client) command(ctx context.Context, s *Site) ([]string, error) {
+func (c Client) command(ctx context.Context, s *Site) (command, error) {
+	how := command{Name: string(c)}
+	var err error
 	switch c {
-	case Librdkafka:
-		python, err := s.Python(ctx)
+	case Librdkafka, KafkaPython, Aiokafka:
+		var python string
+		python, err = s.Python(ctx)
 		// Whatever PYTHON… this user has set and installed, and no caches among the sources.
-		return []string{python, "-E", "-s", "-B", filepath.Join(s.pythonDir(), "main.py"), string(c)}, err
+		how.Args = []string{python, "-E", "-s", "-B", filepath.Join(s.pythonDir(), "main.py")}
+	case KafkaJS:
+		var modules string
+		modules, err = s.Node(ctx)
+		how.Args, how.Env = []string{"node", filepath.Join(s.nodeDir(), "main.js")}, []string{"NODE_PATH=" + modules, "NODE_OPTIONS=", "KAFKAJS_NO_PARTITIONER_WARNING=1"}
+	case Sarama, KafkaGo:
+		how.Args = make([]string, 1)
+		how.Args[0], err = s.goClients(ctx)
+	case Rdkafka:
+		how.Args = make([]string, 1)
+		how.Args[0], err = s.rust(ctx)
 	default:
-		return nil, fmt.Errorf("harness: no client %q", c)
+		err = fmt.Errorf("harness: no client %q", c)
 	}
+	how.Args = append(how.Args, string(c))
+	return how, err
 }
 
-// StartForeign starts a client that does the steps one after the other. It makes
-// ready what the client needs, once on this machine, which can take a minute; ctx
-// ends that alone. The client ends with the Site at the latest.
+// MakeReady makes ready what a client needs: fetched and built once on this machine,
+// which can take minutes the first time. ctx ends that.
+func (s *Site) MakeReady(ctx context.Context, c Client) error {
+	_, err := c.command(ctx, s)
+	return err
+}
+
+// StartForeign starts a client that does the steps one after the other, and does
+// MakeReady first; ctx ends that alone. The client ends with the Site at the latest.
 func (s *Site) StartForeign(ctx context.Context, r ForeignRun) (*ForeignClient, error) {
-	command, err := r.Client.command(ctx, s)
+	how, err := r.Client.command(ctx, s)
 	if err != nil {
 		return nil, err
 	}
-	args, err := s.where(r.Outside)
+	where, err := s.where(r.Outside)
 	if err != nil {
 		return nil, err
 	}
-	args = append(args, command...)
+	how.Args = append(where, how.Args...)
 	for _, step := range r.Steps {
 		text, err := step.told(r.Certificate)
 		if err != nil {
 			return nil, err
 		}
-		args = append(args, text)
+		how.Args = append(how.Args, text)
 	}
 	base := filepath.Join(s.Dir, string(r.Client)+"-"+randomHex()[:8])
 	c := &ForeignClient{what: string(r.Client), out: base + ".out", log: base + ".log", steps: len(r.Steps)}
-	return c, c.start(s, args)
+	return c, c.start(s, how)
 }
 
 // told is the step as JSON, with the files of whoever does it.
@@ -94,7 +121,7 @@ func (step JavaStep) told(as *Certificate) (string, error) {
 	return string(text), err
 }
 
-func (c *ForeignClient) start(s *Site, args []string) error {
+func (c *ForeignClient) start(s *Site, how command) error {
 	out, err := os.Create(c.out)
 	if err != nil {
 		return err
@@ -105,7 +132,8 @@ func (c *ForeignClient) start(s *Site, args []string) error {
 		return err
 	}
 	defer func() { _ = log.Close() }()
-	if c.Process, err = start(command{Name: c.what, Args: args, Out: out, Log: log}); err != nil {
+	how.Out, how.Log = out, log
+	if c.Process, err = start(how); err != nil {
 		return err
 	}
 	s.atClose(func() error { c.Kill(); return nil })

@@ -43,13 +43,13 @@ func (s *Site) Python(ctx context.Context) (string, error) {
 // error.
 func whichPython() (string, error) {
 	if _, err := exec.LookPath("python3"); err != nil {
-		return "", errors.New("python3, 3.9 or later, with venv (Debian's packages python3 and python3-venv)")
+		return "", errors.New("python3, 3.10 or later, with venv (Debian's packages python3 and python3-venv)")
 	}
 	// Debian has what venv needs in a package of its own.
-	const asked = "import sys, venv, ensurepip; assert sys.version_info >= (3, 9), sys.version; print(sys.executable, sys.version)"
+	const asked = "import sys, venv, ensurepip; assert sys.version_info >= (3, 10), sys.version; print(sys.executable, sys.version)"
 	out, err := exec.Command("python3", "-c", asked).CombinedOutput()
 	if err != nil {
-		return "", fmt.Errorf("python3, 3.9 or later, with venv (Debian's package python3-venv): %w: %s", err, lastBytes(string(out), 200))
+		return "", fmt.Errorf("python3, 3.10 or later, with venv (Debian's package python3-venv): %w: %s", err, lastBytes(string(out), 200))
 	}
 	return string(out), nil
 }

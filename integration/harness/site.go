@@ -3,6 +3,7 @@
 package harness
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"net"
@@ -36,6 +37,8 @@ type Site struct {
 	plain   func() (string, error)
 	classes func() (string, error)
 	netns   func() (*Process, error)
+
+	goClients, rust func(context.Context) (string, error)
 }
 
 // NewSite checks that the machine has what the tests need, takes a network, and
@@ -78,6 +81,7 @@ func NewSite() (s *Site, err error) {
 	s.plain = sync.OnceValues(func() (string, error) { return s.build("doorkeeper-plain") })
 	s.classes = sync.OnceValues(s.compile)
 	s.netns = sync.OnceValues(s.namespace)
+	s.goClients, s.rust = onceMade(s.GoClients), onceMade(s.Rust)
 	return s, nil
 }
 
@@ -187,8 +191,12 @@ func needed() error {
 			missing = append(missing, tool.name+" ("+tool.from+")")
 		}
 	}
-	if _, err := whichPython(); err != nil {
-		missing = append(missing, err.Error())
+	_, python := whichPython()
+	_, rust := whichRust()
+	for _, err := range []error{python, nodeMissing(), rust} {
+		if err != nil {
+			missing = append(missing, err.Error())
+		}
 	}
 	if len(missing) > 0 {
 		return fmt.Errorf("the integration tests need, and this machine lacks:\n  %s", strings.Join(missing, "\n  "))

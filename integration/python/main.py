@@ -2,7 +2,8 @@
 
     main.py CLIENT STEP...
 
-CLIENT is a package in clients/, with one module for each mode. A STEP is JSON,
+CLIENT is a package in clients/ ("_" there is "-" here), with one module for each mode. A
+STEP is JSON,
 {"mode": MODE, "settings": {KEY: TEXT, ...}}; they are done one after the other,
 in one process, and for each a line of JSON is printed (result.py). The modes and
 their settings are those of ../java where there is such a mode. Exits with 0 once
@@ -22,6 +23,7 @@ MODES = ("produce", "consume", "transform", "describe", "topics")
 
 
 def main(client, texts):
+    client = client.replace("-", "_")
     steps = [Step(json.loads(text)) for text in texts]
     package = importlib.import_module("clients." + client)
     for step in steps:
@@ -36,7 +38,8 @@ def main(client, texts):
         except Exception as e:  # of the client, or a mistake here: the tests see either
             traceback.print_exc()
             package.failed(result, e)
-        step.check_all_used()
+        else:
+            step.check_all_used()
         result.millis = int(1000 * (time.monotonic() - began))
         print(result.as_json(), flush=True)
 
