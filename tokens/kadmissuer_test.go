@@ -191,6 +191,38 @@ func TestHungCreationHoldsUpNothingElse(t *testing.T) {
 	}
 }
 
+// F2: no creation is sent to a broker that has hung since its last answer, unless that
+// was a moment ago: it is found out first, and another broker makes the token.
+func TestBrokerThatHasHungGetsNoCreation(t *testing.T) {
+	s := newScripted(t, good)
+	k := s.issuer()
+	for range 3 { // each broker once
+		if _, err := k.Create(t.Context(), Creation{Owner: "alice"}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	k.lanes.mu.Lock()
+	for _, w := range k.lanes.writers {
+		for node := range w.used {
+			w.used[node] = time.Now().Add(-2 * time.Second)
+		}
+	}
+	k.lanes.mu.Unlock()
+	s.hung.Store(2)
+	silent := way{lane: k.lanes.writers[0], lanes: &k.lanes, node: 2}
+	if err := silent.probe(t.Context()); err == nil || opensAnew(err) {
+		t.Errorf("the proof of a broker that is silent ended with %v: it would be asked twice", err)
+	}
+	for range 3 {
+		if _, err := k.Create(t.Context(), Creation{Owner: "bob"}); err != nil {
+			t.Error(err)
+		}
+	}
+	if n := s.count(kmsg.CreateDelegationToken); n != 6 {
+		t.Errorf("%d creations", n)
+	}
+}
+
 // Creating is not idempotent: a creation whose answer is lost is not made again.
 func TestCreationIsMadeOnce(t *testing.T) {
 	s := newScripted(t, func(context.Context, int32, kmsg.Request) kmsg.Response { return nil })

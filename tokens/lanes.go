@@ -2,6 +2,7 @@ package tokens
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"sync"
 	"time"
@@ -19,8 +20,9 @@ const (
 	// lanesMost bounds the connections to one broker for creations and expiries.
 	lanesMost = 8
 	// probeAfter is how long a connection may have been idle and still carry a
-	// creation unseen: what a dead connection swallows counts as lost.
-	probeAfter = 10 * time.Second
+	// creation unseen: what a dead connection, or a broker that hangs since, swallows
+	// counts as lost, and takes the attempt's whole bound. A proof is one round trip.
+	probeAfter = time.Second
 	// probeBound is how long the proof that a connection lives may take.
 	probeBound = time.Second
 	// avoidFor is how long a broker that failed is asked only if all others have
@@ -227,11 +229,15 @@ func (l *lanes) discover(ctx context.Context, w *lane) ([]int32, error) {
 // when it fails.
 func (w way) prove(ctx context.Context) error {
 	err := w.probe(ctx)
-	if err != nil && ctx.Err() == nil {
+	if err != nil && ctx.Err() == nil && opensAnew(err) {
 		err = w.probe(ctx)
 	}
 	return err
 }
+
+// opensAnew tells whether what comes after err goes over a new connection: not after a
+// mere silence, which the next would share.
+func opensAnew(err error) bool { return !errors.Is(err, context.DeadlineExceeded) }
 
 func (w way) probe(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, probeBound)

@@ -11,6 +11,7 @@ import (
 	"slices"
 	"strconv"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -24,6 +25,8 @@ type scripted struct {
 	t         *testing.T
 	listeners []net.Listener
 	group     sync.WaitGroup
+
+	hung atomic.Int32 // the broker that answers nothing from now on; 0: none
 
 	mu    sync.Mutex
 	asked []asking
@@ -160,6 +163,10 @@ func (s *scripted) serve(ctx context.Context, conn net.Conn, node int32) error {
 }
 
 func (s *scripted) respond(ctx context.Context, node int32, conn net.Conn, req kmsg.Request) kmsg.Response {
+	if s.hung.Load() == node {
+		<-ctx.Done()
+		return nil
+	}
 	switch r := req.(type) {
 	case *kmsg.ApiVersionsRequest:
 		resp := r.ResponseKind().(*kmsg.ApiVersionsResponse)
