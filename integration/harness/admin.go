@@ -134,3 +134,27 @@ func deref(s *string) string {
 	}
 	return *s
 }
+
+// Controller is the node whose controller is active: the leader of the metadata quorum.
+func (a *Admin) Controller(ctx context.Context) (int32, error) {
+	req := kmsg.NewPtrDescribeQuorumRequest()
+	t := kmsg.NewDescribeQuorumRequestTopic()
+	t.Topic = "__cluster_metadata"
+	t.Partitions = append(t.Partitions, kmsg.NewDescribeQuorumRequestTopicPartition())
+	req.Topics = append(req.Topics, t)
+	resp, err := req.RequestWith(ctx, a.Kafka)
+	if err != nil {
+		return 0, err
+	}
+	if err := kerr.ErrorForCode(resp.ErrorCode); err != nil {
+		return 0, err
+	}
+	for _, t := range resp.Topics {
+		for _, p := range t.Partitions {
+			if p.LeaderID > 0 {
+				return p.LeaderID, kerr.ErrorForCode(p.ErrorCode)
+			}
+		}
+	}
+	return 0, errors.New("no controller is active")
+}

@@ -42,6 +42,7 @@ type NodeSpec struct {
 	Dir     string
 	Heap    string   // e.g. "320m"
 	JVM     []string // more options of the JVM
+	Clock   *Clock   // nil: the machine's; for processes alone
 }
 
 // EngineName chooses an Engine.
@@ -52,6 +53,10 @@ const (
 	Processes EngineName = "processes"
 	Docker    EngineName = "docker"
 )
+
+// AsProcesses is the Engine Processes, for a cluster that needs it whatever
+// DOORKEEPER_ENGINE names.
+func AsProcesses() Engine { return processes{} }
 
 // engine is the one that DOORKEEPER_ENGINE names, processes otherwise.
 func (s *Site) engine() (Engine, error) {

@@ -40,8 +40,10 @@ type Gateway struct {
 	Log       string // a file that gets all its output
 	Config    string // its configuration file
 
-	site *Site
-	base int
+	site    *Site
+	base    int
+	command []string // that started it, but for its arguments
+	cfg     GatewayConfig
 }
 
 // build makes the binary, each kind once a run.
@@ -90,8 +92,17 @@ func (s *Site) StartGateway(c *Cluster, cfg GatewayConfig) (*Gateway, error) {
 			return nil, err
 		}
 	}
-	return g, g.start(run, dir, cfg)
+	g.command, g.cfg = run, cfg
+	if err := g.start(); err != nil {
+		return g, err
+	}
+	s.atClose(func() error { g.Stop(40 * time.Second); return nil })
+	return g, nil
 }
+
+// Restart starts it anew, where it has ended: the same binary, configuration and ports.
+// It does not wait until it is ready. Its output goes on in the same file.
+func (g *Gateway) Restart() error { return g.start() }
 
 // withHosts is the command that runs binary where these names, and localhost, have
 // addresses and no others of a hosts file do.
@@ -104,24 +115,24 @@ func withHosts(dir, binary string, hosts map[string]string) ([]string, error) {
 		os.WriteFile(file, []byte(text), 0o644)
 }
 
-func (g *Gateway) start(run []string, dir string, cfg GatewayConfig) error {
+func (g *Gateway) start() error {
 	log, err := os.OpenFile(g.Log, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o644)
 	if err != nil {
 		return err
 	}
 	defer func() { _ = log.Close() }()
-	args := append(slices.Clone(run), "serve", "--config", g.Config)
-	if cfg.Args != nil {
-		args = append(slices.Clone(run), cfg.Args...)
+	args := append(slices.Clone(g.command), "serve", "--config", g.Config)
+	if g.cfg.Args != nil {
+		args = append(slices.Clone(g.command), g.cfg.Args...)
 		for i, a := range args {
 			if a == "FILE" {
 				args[i] = g.Config
 			}
 		}
 	}
-	g.Process, err = start(command{Name: "doorkeeper", Args: args, Env: append([]string{"GOTRACEBACK=all"}, cfg.Env...), Dir: dir, Log: log})
+	p, err := start(command{Name: "doorkeeper", Args: args, Env: append([]string{"GOTRACEBACK=all"}, g.cfg.Env...), Dir: filepath.Dir(g.Config), Log: log})
 	if err == nil {
-		g.site.atClose(func() error { g.Stop(40 * time.Second); return nil })
+		g.Process = p
 	}
 	return err
 }

@@ -16,6 +16,9 @@ const (
 	TokenPort   = tokenPort
 )
 
+// ControllerPort is the same for every node's controller listener.
+const ControllerPort = controllerPort
+
 // firstExtraPort is that of the first of NodeConfig.Listeners, in alphabetical
 // order.
 const firstExtraPort = 29101

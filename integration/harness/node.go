@@ -16,14 +16,16 @@ import (
 
 // NodeConfig changes one node.
 type NodeConfig struct {
-	Host              string            // to listen on and be known by; empty: an address of the site's network
-	Certificate       *Certificate      // empty: one for Host
-	AdvertisedToken   string            // host:port, e.g. of a relay; empty: the listener's own
-	AdvertisedControl string            // the same
-	Listeners         map[string]string // further ones: name → security protocol; Node.Listener has their addresses
-	Advertised        map[string]string // of Listeners: name → host:port; those that are not here advertise their own address
-	Properties        map[string]string // an empty value takes a setting away
-	BrokerOnly        bool              // it is no controller; one node at least has to be
+	Host                 string            // to listen on and be known by; empty: an address of the site's network
+	Certificate          *Certificate      // empty: one for Host
+	AdvertisedToken      string            // host:port, e.g. of a relay; empty: the listener's own
+	AdvertisedControl    string            // the same
+	AdvertisedController string            // the same, where brokers that are no controllers find it; from Kafka 3.9 on
+	Listeners            map[string]string // further ones: name → security protocol; Node.Listener has their addresses
+	Advertised           map[string]string // of Listeners: name → host:port; those that are not here advertise their own address
+	Properties           map[string]string // an empty value takes a setting away
+	BrokerOnly           bool              // it is no controller; one node at least has to be
+	Clock                *Clock            // nil: the machine's; only with the engine AsProcesses
 }
 
 // Node is one broker, and a controller too unless it is BrokerOnly.
@@ -88,7 +90,7 @@ func (n *Node) Start() error {
 
 func (n *Node) spec() NodeSpec {
 	return NodeSpec{
-		Version: n.cluster.cfg.Version, Dir: n.dir, Heap: n.cluster.cfg.Heap,
+		Version: n.cluster.cfg.Version, Dir: n.dir, Heap: n.cluster.cfg.Heap, Clock: n.cfg.Clock,
 		JVM: []string{
 			"-Dfile.encoding=UTF-8", // of its logs, whatever the locale
 			// At every SASL login a broker looks up the name of its own address, on the

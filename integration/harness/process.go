@@ -76,7 +76,8 @@ func withoutOurs(environment []string) []string {
 	return slices.DeleteFunc(environment, func(entry string) bool {
 		name, _, _ := strings.Cut(entry, "=")
 		return slices.Contains([]string{
-			"DOORKEEPER_ENGINE", "DOORKEEPER_KAFKA_IMAGE", "DOORKEEPER_KAFKA_VERSION", "DOORKEEPER_KEEP", "DOORKEEPER_SLOW", "DOORKEEPER_SOAK",
+			"DOORKEEPER_CHURN", "DOORKEEPER_ENGINE", "DOORKEEPER_KAFKA_IMAGE", "DOORKEEPER_KAFKA_VERSION", "DOORKEEPER_KEEP",
+			"DOORKEEPER_SLOW", "DOORKEEPER_SOAK", "DOORKEEPER_TOKEN_LIFE",
 		}, name)
 	})
 }

@@ -36,7 +36,7 @@ func (processes) Start(spec NodeSpec) (Running, error) {
 	defer func() { _ = log.Close() }() // the child has its own
 	// What is unpacked from jars would stay behind a broker that is killed.
 	args := append([]string{"java", "-Djava.io.tmpdir=" + spec.Dir}, spec.serving(jars)...)
-	p, err := start(command{Name: fmt.Sprintf("kafka %s in %s", spec.Version, spec.Dir), Args: args, Dir: spec.Dir, Log: log})
+	p, err := start(command{Name: fmt.Sprintf("kafka %s in %s", spec.Version, spec.Dir), Args: args, Env: spec.Clock.env(), Dir: spec.Dir, Log: log})
 	if err != nil {
 		return nil, err
 	}

@@ -103,6 +103,9 @@ func (c *Cluster) properties(n *Node) map[string]string {
 		p["process.roles"] = "broker"
 		p["listeners"] = strings.TrimSuffix(p["listeners"], ",CONTROLLER://"+at(controllerPort))
 	}
+	if n.cfg.AdvertisedController != "" {
+		p["advertised.listeners"] += ",CONTROLLER://" + n.cfg.AdvertisedController
+	}
 	n.addListeners(p)
 	maps.Copy(p, c.cfg.Properties)
 	maps.Copy(p, n.cfg.Properties)
