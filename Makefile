@@ -8,11 +8,12 @@ SHELL := /bin/bash
 KAFKA ?= docker:4.4.0 processes:3.9.1
 # What takes minutes, or hardly depends on the brokers, runs on the first of them alone
 # (FIRST='^$$' on all).
-FIRST ?= TestSoak|TestSlowReaders|TestCheck|TestDev|TestNextRun|TestNoClientNoticesRenewals/sessions|TestRenewalsAtAnyMoment|TestTokensAre|TestClientsAreExact/.*/directly|TestLibrdkafkaReadsTheEndsOfLargeAnswers|TestLoadsOfOtherClientsKeepLedgers
+FIRST ?= TestSoak|TestSlowReaders|TestCheck|TestDev|TestNextRun|TestNoClientNoticesRenewals/sessions|TestRenewalsAtAnyMoment|TestTokensAre|TestClientsAreExact/.*/directly|TestLibrdkafkaReadsTheEndsOfLargeAnswers|TestLoadsOfOtherClientsKeepLedgers|TestTokenLife|TestGatewayNeeds
 # Each fuzz target for so long, and so many of them at a time.
 FUZZTIME ?= 5s
 FUZZERS ?= 2
 SOAKTIME ?= 10m
+LIFETIME ?= 12m
 # How long, how (connections.renewal) and over which ends (tokens, sessions, both) sessions
 # are renewed, and how many renewals there are to be at chosen moments.
 RENEWAL ?= 1h
@@ -23,7 +24,7 @@ TOOL := go tool -modfile=tools/go.mod
 GOTEST := go test -race -json
 NOSKIP := bin/noskip
 
-.PHONY: help build test prerequisites lint unit integration check conformance token-model fuzz bench soak slow renewal renewals govulncheck
+.PHONY: help build test prerequisites lint unit integration check conformance token-model fuzz bench soak slow renewal renewals govulncheck token-life
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -73,6 +74,9 @@ conformance: ## docs/conformance.md, of a 4.4.0 broker
 
 token-model: ## 100,000 random lives of tokens
 	DOORKEEPER_TOKEN_SCHEDULES=100000 go test -count=1 -timeout 1h -run TestRandomSchedules ./tokens
+
+token-life: $(NOSKIP) ## tokens under load for LIFETIME; two gateways, kills, lost controllers, in their long form
+	DOORKEEPER_TOKEN_LIFE=$(LIFETIME) $(GOTEST) -count=1 -timeout 3h -tags integration -run TestTokenLife ./integration | $(NOSKIP)
 
 fuzz: ## every fuzz target for FUZZTIME, FUZZERS at a time
 	.ci/fuzz $(FUZZTIME) $(FUZZERS)

@@ -20,5 +20,7 @@
 //   - DOORKEEPER_RENEWAL, DOORKEEPER_RENEWAL_MODE, DOORKEEPER_RENEWAL_KIND: for how long,
 //     over which ends and in which way sessions are renewed (renewal_test.go)
 //   - DOORKEEPER_RENEWALS: how many renewals TestRenewalsAtAnyMoment waits for
+//   - DOORKEEPER_TOKEN_LIFE: the long forms of TestTokenLife..., and how long the first of
+//     them loads, e.g. 12m
 //   - DOORKEEPER_KEEP: leaves the run's directory with all logs in place
 package integration
