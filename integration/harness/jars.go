@@ -7,6 +7,8 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
+	"strconv"
 	"strings"
 	"text/template"
 )
@@ -32,6 +34,20 @@ type Version string
 
 // Reload4j says that this version logs by reload4j, not by log4j 2.
 func (v Version) Reload4j() bool { return strings.HasPrefix(string(v), "3.") }
+
+// AtLeast says that v is o or later. Both are numbers with dots.
+func (v Version) AtLeast(o Version) bool {
+	return slices.Compare(v.numbers(), o.numbers()) >= 0
+}
+
+func (v Version) numbers() []int {
+	var out []int
+	for part := range strings.SplitSeq(string(v), ".") {
+		n, _ := strconv.Atoi(part) // none is 0
+		out = append(out, n)
+	}
+	return out
+}
 
 // Jars returns the directory that holds this version's jars, its own and those
 // that it needs, below the user's cache directory (XDG_CACHE_HOME). It asks Maven

@@ -6,6 +6,7 @@ import (
 	"bufio"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -13,8 +14,12 @@ import (
 	"time"
 )
 
-// ClientVersion is the Java client that the tests use, whatever the brokers are.
-const ClientVersion Version = "4.4.0"
+// ClientVersion is the Java client that the tests use, whatever the brokers are, unless
+// a JavaRun says otherwise. OlderClientVersion is of the generation before it.
+const (
+	ClientVersion      Version = "4.4.0"
+	OlderClientVersion Version = "3.9.1"
+)
 
 // JavaStep is one thing for the Java client to do: a mode of java/Main.java and
 // its settings.
@@ -45,12 +50,14 @@ type JavaClient struct {
 // JavaRun says where and as whom the client runs.
 type JavaRun struct {
 	Certificate *Certificate
-	Outside     bool // on the machine's own network, not in the namespace: for runs beside the gateway
+	Version     Version // of the client; empty: ClientVersion
+	Outside     bool    // on the machine's own network, not in the namespace: for runs beside the gateway
 	Steps       []JavaStep
 	Together    bool // all steps at once, not one after the other
 }
 
-// compile compiles java/*.java, once a run.
+// compile compiles java/*.java, once a run, against ClientVersion. Clients of other
+// versions run the same classes: what one lacks, its steps must not use.
 func (s *Site) compile() (string, error) {
 	jars, err := Jars(ClientVersion)
 	if err != nil {
@@ -65,12 +72,25 @@ func (s *Site) compile() (string, error) {
 	if _, err := run(command{Name: "javac", Args: args}); err != nil {
 		return "", err
 	}
-	return dir, os.WriteFile(filepath.Join(dir, "log4j2.yaml"), []byte(`Configuration:
+	return dir, errors.Join(os.WriteFile(filepath.Join(dir, "log4j2.yaml"), []byte(`Configuration:
   Appenders:
     Console: {name: err, target: SYSTEM_ERR, PatternLayout: {pattern: "%d %p %m (%c)%n%throwable"}}
   Loggers:
     Root: {level: WARN, AppenderRef: {ref: err}}
-`), 0o644)
+`), 0o644), os.WriteFile(filepath.Join(dir, "log4j.properties"), []byte(`log4j.rootLogger=WARN, err
+log4j.appender.err=org.apache.log4j.ConsoleAppender
+log4j.appender.err.target=System.err
+log4j.appender.err.layout=org.apache.log4j.PatternLayout
+log4j.appender.err.layout.ConversionPattern=%d %p %m (%c)%n
+`), 0o644))
+}
+
+// logging is the option that has a client of version v log to its standard error.
+func (v Version) logging(classes string) string {
+	if v.Reload4j() {
+		return "-Dlog4j.configuration=file:" + filepath.Join(classes, "log4j.properties")
+	}
+	return "-Dlog4j2.configurationFile=" + filepath.Join(classes, "log4j2.yaml")
 }
 
 // StartJava starts a client that does the steps one after the other.
@@ -79,7 +99,8 @@ func (s *Site) StartJava(r JavaRun) (*JavaClient, error) {
 	if err != nil {
 		return nil, err
 	}
-	jars, err := Jars(ClientVersion)
+	version := first(r.Version, ClientVersion)
+	jars, err := Jars(version)
 	if err != nil {
 		return nil, err
 	}
@@ -92,8 +113,7 @@ func (s *Site) StartJava(r JavaRun) (*JavaClient, error) {
 		args = enter(holder)
 	}
 	args = append(args, "java", "-Djava.io.tmpdir="+s.Dir, "-Xmx320m", "-XX:+UseSerialGC", "-XX:-UsePerfData",
-		"-Djava.net.preferIPv4Stack=true", "-Dlog4j2.configurationFile="+filepath.Join(classes, "log4j2.yaml"),
-		"-cp", classes+":"+jars+"/*", "Main")
+		"-Djava.net.preferIPv4Stack=true", version.logging(classes), "-cp", classes+":"+jars+"/*", "Main")
 	if r.Together {
 		args = append(args, "together")
 	}

@@ -85,9 +85,16 @@ func NewSite() (s *Site, err error) {
 	return s, nil
 }
 
-// Prepare gets what the run's clusters are run from: Kafka's jars or an image, which
-// can take minutes the first time. Without it, the first cluster does.
-func (s *Site) Prepare() error { return s.nodes.Prepare(kafkaVersion()) }
+// Prepare gets what the run's clusters and Java clients are run from: Kafka's jars or an
+// image, which can take minutes the first time. Without it, whoever needs it first does.
+func (s *Site) Prepare() error {
+	err := s.nodes.Prepare(kafkaVersion())
+	for _, v := range []Version{ClientVersion, OlderClientVersion} {
+		_, jars := Jars(v)
+		err = errors.Join(err, jars)
+	}
+	return err
+}
 
 // Close ends everything that was started on the site, last one first, and
 // returns when all of it has gone.
