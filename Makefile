@@ -8,7 +8,9 @@ SHELL := /bin/bash
 KAFKA ?= docker:4.4.0 processes:3.9.1
 # What takes minutes, or hardly depends on the brokers, runs on the first of them alone
 # (FIRST='^$$' on all).
-FIRST ?= TestSoak|TestSlowReaders|TestCheck|TestDev|TestNextRun|TestNoClientNoticesRenewals/sessions|TestRenewalsAtAnyMoment|TestTokensAre|TestClientsAreExact/.*/directly|TestLibrdkafkaReadsTheEndsOfLargeAnswers|TestLoadsOfOtherClientsKeepLedgers|TestTokenLife|TestGatewayNeeds
+FIRST ?= TestSoak|TestSlowReaders|TestCheck|TestDev|TestNextRun|TestNoClientNoticesRenewals/sessions|TestRenewalsAtAnyMoment|TestTokensAre|TestClientsAreExact/.*/directly|TestLibrdkafkaReadsTheEndsOfLargeAnswers|TestLoadsOfOtherClientsKeepLedgers|TestTokenLife|TestGatewayNeeds|TestMixedCluster
+# All that are supported, for integration-matrix.
+MATRIX ?= processes:4.4.0 processes:4.2.0 processes:4.0.0 processes:3.9.1 processes:3.8.1
 # Each fuzz target for so long, and so many of them at a time.
 FUZZTIME ?= 5s
 FUZZERS ?= 2
@@ -24,10 +26,10 @@ TOOL := go tool -modfile=tools/go.mod
 GOTEST := go test -race -json
 NOSKIP := bin/noskip
 
-.PHONY: help build test prerequisites lint unit integration check conformance token-model fuzz bench soak slow renewal renewals govulncheck token-life
+.PHONY: help build test prerequisites lint unit integration check conformance token-model fuzz bench soak slow renewal renewals govulncheck token-life integration-matrix
 
 help: ## list the targets
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  %-18s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 build: ## bin/doorkeeper, static
 	CGO_ENABLED=0 go build -trimpath -o bin/doorkeeper ./cmd/doorkeeper
@@ -53,6 +55,9 @@ integration: $(NOSKIP) ## the binary, real brokers, real clients (KAFKA='docker:
 	  DOORKEEPER_ENGINE=$${k%%:*} DOORKEEPER_KAFKA_VERSION=$${k#*:} \
 	  $(GOTEST) -count=1 -timeout 30m -tags integration -skip "$$later" ./integration/... | $(NOSKIP); \
 	  later='$(FIRST)'; done
+
+integration-matrix: ## the same on every Kafka that is supported (MATRIX); more than an hour
+	$(MAKE) integration KAFKA='$(MATRIX)'
 
 soak: $(NOSKIP) ## short-lived tokens under load for SOAKTIME
 	DOORKEEPER_SOAK=$(SOAKTIME) $(GOTEST) -count=1 -timeout 3h -tags integration -run Soak ./integration/... | $(NOSKIP)

@@ -42,7 +42,8 @@ type ClusterConfig struct {
 // DefaultVersion is the Kafka that the tests run against unless told otherwise.
 const DefaultVersion Version = "4.4.0"
 
-func kafkaVersion() Version {
+// KafkaVersion is the one that this run is for.
+func KafkaVersion() Version {
 	return first(Version(os.Getenv("DOORKEEPER_KAFKA_VERSION")), DefaultVersion)
 }
 
@@ -71,8 +72,10 @@ func (s *Site) StartCluster(ctx context.Context, cfg ClusterConfig) (c *Cluster,
 			err = errors.Join(err, c.Close())
 		}
 	}()
-	if err := c.cfg.Engine.Prepare(c.cfg.Version); err != nil {
-		return c, err
+	for _, n := range c.Nodes {
+		if err := c.cfg.Engine.Prepare(n.Version()); err != nil {
+			return c, err
+		}
 	}
 	if err := c.format(); err != nil {
 		return c, err
@@ -98,7 +101,7 @@ func (s *Site) StartCluster(ctx context.Context, cfg ClusterConfig) (c *Cluster,
 }
 
 func (s *Site) newCluster(cfg ClusterConfig) *Cluster {
-	cfg.Version = first(cfg.Version, kafkaVersion())
+	cfg.Version = first(cfg.Version, KafkaVersion())
 	cfg.Nodes = first(cfg.Nodes, 3)
 	cfg.Heap = first(cfg.Heap, "320m")
 	cfg.TokenExpiry = first(cfg.TokenExpiry, 24*time.Hour)
@@ -128,7 +131,8 @@ func (s *Site) newCluster(cfg ClusterConfig) *Cluster {
 }
 
 // format writes all files, has the first node's storage made and copies it: what
-// differs between the nodes is two lines, and the tool takes seconds.
+// differs between the nodes is two lines, and the tool takes seconds. Where versions are
+// mixed, the first node's decides on the features: let it be the oldest.
 func (c *Cluster) format() error {
 	for _, n := range c.Nodes {
 		if err := n.writeAll(); err != nil {
@@ -202,7 +206,7 @@ func (c *Cluster) Await(ctx context.Context) error {
 // Node returns the node of that id.
 func (c *Cluster) Node(id int32) *Node { return c.Nodes[id-1] }
 
-// Version is the Kafka that runs.
+// Version is the Kafka that runs, on the nodes that have no other.
 func (c *Cluster) Version() Version { return c.cfg.Version }
 
 // TokenAddresses are the token listeners of all nodes, for bootstrapping.

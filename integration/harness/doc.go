@@ -9,7 +9,8 @@
 //   - docker.go, docker_container.go: in a container on the machine's network
 //   - docker_image.go: from which image; docker_build.go: one that is built from the jars
 //   - properties.go:  a node's configuration; listeners.go: more listeners for it
-//   - cluster.go:     N combined KRaft nodes; node.go: one of them, and trouble for it
+//   - cluster.go:     N combined KRaft nodes, of one version or of several; node.go: one
+//     of them, and trouble for it
 //   - clock.go:       a wall clock of its own for a node
 //   - admin.go, grants.go, topics.go: what an administrator of the cluster does
 //   - document.go, gateway.go, observe.go: the binary, its configuration, its logs and figures

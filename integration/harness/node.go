@@ -16,6 +16,7 @@ import (
 
 // NodeConfig changes one node.
 type NodeConfig struct {
+	Version              Version           // another than the cluster's, as in the middle of an upgrade; empty: the cluster's
 	Host                 string            // to listen on and be known by; empty: an address of the site's network
 	Certificate          *Certificate      // empty: one for Host
 	AdvertisedToken      string            // host:port, e.g. of a relay; empty: the listener's own
@@ -66,6 +67,9 @@ func (n *Node) ControlListener() string { return n.at(controlPort) }
 // JMX is where the node's MBeans are read, without a password.
 func (n *Node) JMX() string { return n.at(jmxPort) }
 
+// Version is the Kafka that the node runs.
+func (n *Node) Version() Version { return first(n.cfg.Version, n.cluster.cfg.Version) }
+
 func (n *Node) at(port int) string { return net.JoinHostPort(n.Host, strconv.Itoa(port)) }
 
 // Log is the node's own log.
@@ -90,7 +94,7 @@ func (n *Node) Start() error {
 
 func (n *Node) spec() NodeSpec {
 	return NodeSpec{
-		Version: n.cluster.cfg.Version, Dir: n.dir, Heap: n.cluster.cfg.Heap, Clock: n.cfg.Clock,
+		Version: n.Version(), Dir: n.dir, Heap: n.cluster.cfg.Heap, Clock: n.cfg.Clock,
 		JVM: []string{
 			"-Dfile.encoding=UTF-8", // of its logs, whatever the locale
 			// At every SASL login a broker looks up the name of its own address, on the

@@ -4,6 +4,9 @@ package harness
 
 import "fmt"
 
+// ProcessEngine runs nodes as processes, whatever DOORKEEPER_ENGINE says.
+func ProcessEngine() Engine { return processes{} }
+
 // processes runs nodes from Maven's jars as children of the test.
 type processes struct{}
 

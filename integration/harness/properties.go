@@ -96,7 +96,7 @@ func (c *Cluster) properties(n *Node) map[string]string {
 		p["delegation.token.expiry.time.ms"] = millis(c.cfg.TokenExpiry)
 		p["delegation.token.expiry.check.interval.ms"] = millis(c.cfg.TokenCheck)
 	}
-	if c.cfg.Version.Reload4j() { // Kafka 4 has it by default
+	if n.Version().Reload4j() { // Kafka 4 has it by default
 		p["group.coordinator.rebalance.protocols"] = "classic,consumer"
 	}
 	if n.cfg.BrokerOnly {
@@ -127,7 +127,7 @@ func (c *Cluster) writeFiles(n *Node) error {
 		return err
 	}
 	data := struct{ Root, Authorizer, File string }{c.cfg.LogLevel, c.cfg.AuthorizerLevel, n.AuthorizerLog()}
-	if c.cfg.Version.Reload4j() {
+	if n.Version().Reload4j() {
 		return writeTemplate(filepath.Join(n.dir, "log4j.properties"), log4j1, data)
 	}
 	return writeTemplate(filepath.Join(n.dir, "log4j2.yaml"), log4j2, data)

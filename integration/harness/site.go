@@ -88,7 +88,7 @@ func NewSite() (s *Site, err error) {
 // Prepare gets what the run's clusters and Java clients are run from: Kafka's jars or an
 // image, which can take minutes the first time. Without it, whoever needs it first does.
 func (s *Site) Prepare() error {
-	err := s.nodes.Prepare(kafkaVersion())
+	err := s.nodes.Prepare(KafkaVersion())
 	for _, v := range []Version{ClientVersion, OlderClientVersion} {
 		_, jars := Jars(v)
 		err = errors.Join(err, jars)
