@@ -15,8 +15,8 @@
 //   - admin.go, grants.go, topics.go: what an administrator of the cluster does
 //   - document.go, gateway.go, observe.go: the binary, its configuration, its logs and figures
 //   - namespace.go:   a network in which nothing but the gateway can be reached
-//   - java.go:        the Java client, of any version, in there; records.go: a count of
-//     records that clients wrote or read
+//   - java.go:        the Java client, of any version, and Kafka's command-line tools, in
+//     there; records.go: a count of records that clients wrote or read
 //   - foreign.go, foreign_run.go: other clients' libraries; python.go, javascript.go,
 //     golang.go, rust.go: what they need, and cache.go: fetched and built once; kcat.go;
 //     foreign_shell.go: what is pasted into a terminal

@@ -1,4 +1,5 @@
 import com.fasterxml.jackson.databind.ObjectMapper;
+import java.io.PrintStream;
 import java.util.ArrayList;
 import java.util.List;
 import java.util.concurrent.ExecutorService;
@@ -13,6 +14,7 @@ import java.util.concurrent.Future;
  */
 public final class Main {
     public static void main(String[] args) throws Exception {
+        PrintStream out = System.out; // tools' output is kept apart from it
         boolean together = args[0].equals("together");
         List<Step> steps = new ArrayList<>();
         List<String> words = new ArrayList<>();
@@ -34,8 +36,8 @@ public final class Main {
         threads.shutdown();
         ObjectMapper json = new ObjectMapper();
         for (Future<Result> result : results) {
-            System.out.println(json.writeValueAsString(result.get())); // ends the JVM where a step was no step
-            System.out.flush();
+            out.println(json.writeValueAsString(result.get())); // ends the JVM where a step was no step
+            out.flush();
         }
     }
 
@@ -50,6 +52,7 @@ public final class Main {
                 case "administer" -> new Administer(step, result).run();
                 case "describe" -> new Describe(step, result).run();
                 case "tokens" -> new Tokens(step, result).run();
+                case "tool" -> new Tool(step, result).run();
                 case "jmx" -> new Jmx(step, result).run();
                 default -> throw new IllegalArgumentException("unknown mode " + step.mode);
             }
