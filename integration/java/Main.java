@@ -49,6 +49,7 @@ public final class Main {
                 case "produce" -> new Produce(step, result).run();
                 case "consume" -> new Consume(step, result).run();
                 case "share" -> new Share(step, result).run();
+                case "acknowledge" -> new Acknowledge(step, result).run();
                 case "administer" -> new Administer(step, result).run();
                 case "describe" -> new Describe(step, result).run();
                 case "tokens" -> new Tokens(step, result).run();
