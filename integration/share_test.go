@@ -4,9 +4,10 @@ package integration
 
 // This file proves that share consumers (KIP-932) get through the gateway what they are
 // promised: two members that accept, release and reject each by itself are done with every
-// record once, over two ends of their sessions and more, without a reconnect, which would
-// end the share session and give its records to others; and while leaders move, nothing is
-// lost and nothing that was confirmed comes again. They are told of the gateway alone.
+// record once, over two ends of their sessions and more, without a reconnect or a swap of
+// the broker leg, which would end the share session and give its records to others; and
+// while leaders move, nothing is lost and nothing that was confirmed comes again. They are
+// told of the gateway alone.
 
 import (
 	"context"
@@ -36,12 +37,14 @@ func TestShareConsumers(t *testing.T) {
 		}
 		return
 	}
-	t.Run("over renewals", func(t *testing.T) { t.Parallel(); shareOverRenewals(t, c) })
+	t.Run("over renewals", func(t *testing.T) { t.Parallel(); shareOverRenewals(t, c, "auto") })
+	t.Run("over swaps", func(t *testing.T) { t.Parallel(); shareOverRenewals(t, c, "swap") })
 	t.Run("while leaders move", func(t *testing.T) { t.Parallel(); shareWhileLeadersMove(t, c) })
 }
 
-// F41
-func shareOverRenewals(t *testing.T, c *harness.Cluster) {
+// shareOverRenewals has a setting of connections.renewal: none of them may swap a leg that
+// has a share session, since that would end it. F41
+func shareOverRenewals(t *testing.T, c *harness.Cluster, renewal string) {
 	const (
 		life = 10 * time.Second
 		rate = 150 // records a second
@@ -54,6 +57,7 @@ func shareOverRenewals(t *testing.T, c *harness.Cluster) {
 	shareFromTheStart(ctx, t, c, app)
 	g := gateway(t, c, harness.GatewayConfig{Change: func(d harness.Document) {
 		d.Set("tokens.lifetime", life.String())
+		d.Set("connections.renewal", renewal)
 		d.Set("log.level", "debug")
 	}})
 	before := killedNow(ctx, t, c)
@@ -98,6 +102,11 @@ func shareOverRenewals(t *testing.T, c *harness.Cluster) {
 	namesNoBroker(t, "a share consumer", consumers.Output())
 	noneKilled(ctx, t, c, before)
 	judgeRenewals(ctx, t, g, life)
+	m := metricsNow(ctx, t, g)
+	inPlace, swapped := m.Sum(renewals, `kind="reauthenticate"`, `result="ok"`), m.Sum(renewals, `kind="swap"`, `result="ok"`)
+	if inPlace == 0 || (swapped > 0) != (renewal == "swap") {
+		t.Errorf("renewed in place: %v, swapped: %v", inPlace, swapped)
+	}
 	noFaults(ctx, t, g)
 }
 
