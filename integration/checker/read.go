@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
 	"github.com/twmb/franz-go/pkg/kadm"
 	"github.com/twmb/franz-go/pkg/kgo"
@@ -11,7 +12,8 @@ import (
 
 // Read calls each with everything that is committed in the topics, up to the ends that
 // they have now, each partition in its order. opts say how the brokers are reached. A
-// transaction that is still open is an error: what it holds cannot be judged. ctx ends it.
+// transaction that is open for a minute more is an error: what it holds cannot be judged.
+// ctx ends it.
 func Read(ctx context.Context, topics []string, each func(*kgo.Record), opts ...kgo.Opt) error {
 	client, err := kgo.NewClient(append(opts,
 		kgo.ConsumeTopics(topics...), kgo.ConsumeResetOffset(kgo.NewOffset().AtStart()),
@@ -23,7 +25,7 @@ func Read(ctx context.Context, topics []string, each func(*kgo.Record), opts ...
 		return err
 	}
 	defer client.Close()
-	left, err := ends(ctx, kadm.NewClient(client), topics)
+	left, err := settled(ctx, kadm.NewClient(client), topics)
 	if err != nil {
 		return err
 	}
@@ -51,6 +53,25 @@ type place struct {
 	partition int32
 }
 
+var errOpen = errors.New("a transaction is open")
+
+// settled are the ends once no transaction is open. A writer is told of its commit when
+// that is certain, and the partitions a moment later.
+func settled(ctx context.Context, admin *kadm.Client, topics []string) (map[place]int64, error) {
+	const wait = time.Minute
+	for began := time.Now(); ; {
+		left, err := ends(ctx, admin, topics)
+		if !errors.Is(err, errOpen) || time.Since(began) > wait {
+			return left, err
+		}
+		select {
+		case <-time.After(100 * time.Millisecond):
+		case <-ctx.Done():
+			return nil, errors.Join(ctx.Err(), err)
+		}
+	}
+}
+
 // ends are the ends of all partitions that hold anything.
 func ends(ctx context.Context, admin *kadm.Client, topics []string) (map[place]int64, error) {
 	stable, err := admin.ListCommittedOffsets(ctx, topics...)
@@ -64,7 +85,7 @@ func ends(ctx context.Context, admin *kadm.Client, topics []string) (map[place]i
 	out := map[place]int64{}
 	all.Each(func(end kadm.ListedOffset) {
 		if s, ok := stable.Lookup(end.Topic, end.Partition); !ok || s.Offset < end.Offset {
-			err = errors.Join(err, fmt.Errorf("%s[%d]: a transaction is open at %d, the end is %d", end.Topic, end.Partition, s.Offset, end.Offset))
+			err = errors.Join(err, fmt.Errorf("%s[%d]: %w at %d, the end is %d", end.Topic, end.Partition, errOpen, s.Offset, end.Offset))
 		}
 		if end.Offset > 0 {
 			out[place{end.Topic, end.Partition}] = end.Offset
