@@ -38,7 +38,7 @@ import (
 func TestRenewalsAtAnyMoment(t *testing.T) {
 	// F41; the invariants 1, 2, 3, 6 and 7 of renewals, from outside
 	const life = renewingLife
-	wanted, large, scale := 240, 8<<20, 1
+	wanted, large, scale := 160, 32<<20, 1
 	if s := os.Getenv("DOORKEEPER_RENEWALS"); s != "" {
 		var err error
 		wanted, err = strconv.Atoi(s)
