@@ -288,8 +288,10 @@ func (w *moments) heldJoins(ctx context.Context, l *leg) error {
 			case kerr.IsRetriable(err):
 				last = -1
 				return nil
-			case err != nil || j.Generation <= last:
-				return fmt.Errorf("join: generation %d after %d, %v", j.Generation, last, err)
+			case err != nil:
+				return fmt.Errorf("join: %w", err)
+			case j.Generation <= last:
+				return fmt.Errorf("join: generation %d after %d", j.Generation, last)
 			}
 			last = j.Generation
 			return nil
