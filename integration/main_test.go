@@ -21,7 +21,13 @@ var (
 	shared = sync.OnceValues(func() (*harness.Cluster, error) {
 		ctx, cancel := context.WithTimeout(context.Background(), 2*time.Minute)
 		defer cancel()
-		return site.StartCluster(ctx, harness.ClusterConfig{})
+		return site.StartCluster(ctx, harness.ClusterConfig{
+			// Clients that say in which rack they are may read from a follower there (KIP-392).
+			Properties: map[string]string{"replica.selector.class": "org.apache.kafka.common.replica.RackAwareReplicaSelector"},
+			Node: func(id int32) harness.NodeConfig {
+				return harness.NodeConfig{Properties: map[string]string{"broker.rack": fmt.Sprintf("rack-%d", id)}}
+			},
+		})
 	})
 )
 
