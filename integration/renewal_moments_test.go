@@ -51,7 +51,7 @@ func TestRenewalsAtAnyMoment(t *testing.T) {
 	w.makeTopics(ctx)
 	w.g = gateway(t, c, harness.GatewayConfig{Plain: scale > 1, Change: func(d harness.Document) {
 		d.Set("log.level", "debug")
-		renewalKind(d)
+		renewalKind(d, "auto")
 	}})
 	before := killedNow(ctx, t, c)
 

@@ -110,7 +110,7 @@ func TestABrokerInTroubleAtAnyStep(t *testing.T) {
 	c := renewingCluster(t)
 	ctx := within(t, 4*time.Minute)
 	topic := topicFor(t, c.Cluster, "step")
-	g := gateway(t, c.Cluster, harness.GatewayConfig{Change: renewalKind})
+	g := gateway(t, c.Cluster, harness.GatewayConfig{Change: func(d harness.Document) { renewalKind(d, "auto") }})
 	t.Cleanup(func() { c.relay.Vary(nil); c.relay.Heal() })
 	works(t, g, "step", topic)
 
