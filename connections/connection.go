@@ -188,11 +188,15 @@ func (c *KafkaConnection) onRisk() {
 func (c *KafkaConnection) riskLocked() {
 	c.mustLocked(riskBegun)
 	c.observer.AtRisk() // does not block; and is told before the end that may follow at once
-	if c.renewal.able {
+	switch {
+	case !c.renewal.able:
+		c.armLocked(c.stop, c.onStop)
+	case c.swapsLocked():
+		c.changed.Broadcast() // as below
+		c.watchSwapLocked()
+	default:
 		// The next request renews, whenever it comes; so does one that waits already.
 		c.armLocked(c.renewal.notBefore, c.wake)
-	} else {
-		c.armLocked(c.stop, c.onStop)
 	}
 }
 

@@ -5,6 +5,8 @@ import (
 	"errors"
 	"io"
 	"time"
+
+	"doorkeeper/internal/wire"
 )
 
 // This file is the way of an own request in the midst of its user's: written by whoever
@@ -37,12 +39,7 @@ func (c *KafkaConnection) carry(frame []byte, correlationID, limit int32) ([]byt
 	c.changed.Broadcast()
 	c.mu.Unlock()
 
-	_ = stream.SetWriteDeadline(time.Now().Add(c.stall + c.stall/4)) // no earlier than the request side believes
-	_, err := stream.Write(frame)
-	if err == nil {
-		err = stream.Flush()
-	}
-	if err != nil {
+	if err := c.sendOwn(stream, frame); err != nil {
 		return nil, c.fail(err, true)
 	}
 
@@ -58,6 +55,15 @@ func (c *KafkaConnection) carry(frame []byte, correlationID, limit int32) ([]byt
 	return c.renewal.own.body, nil
 }
 
+// sendOwn writes an own request, which no other may be half written in front of.
+func (c *KafkaConnection) sendOwn(stream *wire.Stream, frame []byte) error {
+	_ = stream.SetWriteDeadline(time.Now().Add(c.stall + c.stall/4)) // no earlier than the request side believes
+	if _, err := stream.Write(frame); err != nil {
+		return err
+	}
+	return stream.Flush()
+}
+
 // ownAllowedLocked tells whether the connection is in the midst of a renewal: on the leg,
 // or of one that drains it.
 func (c *KafkaConnection) ownAllowedLocked() bool {
@@ -68,7 +74,7 @@ func (c *KafkaConnection) ownAllowedLocked() bool {
 // it. Whoever is about to wait for it calls this, so that the time in which a slow
 // client keeps the response side from reading does not count.
 func (c *KafkaConnection) boundOwnLocked() {
-	if c.books.ownNext() && c.ownAllowedLocked() {
+	if c.books.ownNext() && (c.ownAllowedLocked() || c.renewal.fencing) {
 		_ = c.leg.stream.SetReadDeadline(time.Now().Add(ownPatience))
 	}
 }
@@ -115,6 +121,7 @@ func (c *KafkaConnection) takeOwn(length, correlationID int32) error {
 	_ = c.in.stream.SetReadDeadline(time.Time{})
 	c.books.answered(time.Now())
 	c.renewal.own.body, c.renewal.own.came = body.Bytes(), true
+	c.renewal.fencing = false
 	c.changed.Broadcast()
 	return nil
 }

@@ -124,6 +124,7 @@ type renewal struct {
 	refused  bool      // the broker takes no re-authentication
 	tied     bool      // the leg carried a request that Ties
 	swapping bool      // a goroutine of swap lives
+	fencing  bool      // the answer to fenceAtStop is due
 	waiting  time.Time // since when a request waits; zero: none does
 }
 
@@ -163,7 +164,7 @@ func (c *KafkaConnection) renewLocked(now time.Time) bool {
 	if c.state != AtRiskOfAuthTokenExpiry && c.state != RefreshTimeout {
 		return false
 	}
-	return c.renewal.able && !c.renewal.swapping && !now.Before(c.renewal.notBefore)
+	return c.renewal.able && !c.renewal.swapping && !c.renewal.fencing && !now.Before(c.renewal.notBefore)
 }
 
 // renew makes one attempt. After nil the connection takes requests for as long as its

@@ -39,6 +39,9 @@ const (
 	// signOfLife is how long a leg that waited is listened to, for its end, before it is
 	// used.
 	signOfLife = time.Millisecond
+	// fenceAgain is how long a frame that is half written is given before it is looked at
+	// again.
+	fenceAgain = 10 * time.Millisecond
 )
 
 // Why an attempt is of no use, though the new leg is there.
@@ -58,6 +61,9 @@ func (c *KafkaConnection) swapsLocked() bool {
 	case policy == RenewSwap || c.renewal.refused:
 		return true
 	}
+	if c.books.silent.requests > 0 && !time.Now().Before(c.stop) {
+		return false // SaslHandshake may still fence them
+	}
 	where, known := c.credentials.Where()
 	return known && where != c.leg.target
 }
@@ -65,9 +71,37 @@ func (c *KafkaConnection) swapsLocked() bool {
 // beginSwapLocked has a connection at risk look for a new leg.
 func (c *KafkaConnection) beginSwapLocked() {
 	c.mustLocked(refreshBegun)
-	c.disarmLocked()
 	c.renewal.swapping = true
+	c.armLocked(c.stop, c.fenceAtStop)
 	c.background.Go(c.swap)
+}
+
+// watchSwapLocked plans for what a leg at risk that is to be swapped needs, until a request
+// comes: a wake for one that waits already, and the fence.
+func (c *KafkaConnection) watchSwapLocked() {
+	next := c.stop
+	if notBefore := c.renewal.notBefore; notBefore.Before(next) && notBefore.After(time.Now()) {
+		next = notBefore
+	}
+	c.armLocked(next, c.onSwapRisk)
+}
+
+func (c *KafkaConnection) onSwapRisk() {
+	c.mu.Lock()
+	now := time.Now()
+	c.changed.Broadcast()
+	if now.Before(c.stop) {
+		if c.state == AtRiskOfAuthTokenExpiry {
+			c.watchSwapLocked()
+		}
+		c.mu.Unlock()
+		return
+	}
+	if c.state == AtRiskOfAuthTokenExpiry && now.Before(c.renewal.notBefore) {
+		c.armLocked(c.renewal.notBefore, c.wake)
+	}
+	c.mu.Unlock()
+	c.fenceAtStop()
 }
 
 // swap makes attempts until one works or it is no use.
@@ -100,8 +134,40 @@ func (c *KafkaConnection) refresh() bool {
 		return false
 	}
 	c.mustLocked(refreshBegun)
-	c.disarmLocked()
 	return true
+}
+
+// fenceAtStop is the timer's when a leg that is to be swapped may take no more, and is in
+// use yet: acks=0 produces get their fence now, since later it could come too late for the
+// broker, and only the leg's end could tell of them then.
+func (c *KafkaConnection) fenceAtStop() {
+	now := time.Now()
+	c.mu.Lock()
+	switch {
+	case c.state != AtRiskOfAuthTokenExpiry && c.state != Refreshing && c.state != RefreshTimeout, c.renewal.fencing:
+		c.mu.Unlock() // takeOver sees to it, or there is nobody left to do so for
+		return
+	case c.books.silent.requests == 0 && !c.writing, !now.Before(c.leg.begin.Add(c.leg.lifetime)):
+		c.mu.Unlock()
+		return
+	case c.writing:
+		c.armLocked(now.Add(fenceAgain), c.fenceAtStop)
+		c.mu.Unlock()
+		return
+	}
+	stream := c.leg.stream
+	c.renewal.fencing = true
+	c.renewal.own = ownAnswer{correlationID: ownCorrelationID, limit: maxVersionsAnswer}
+	c.books.begin(Request{Answered: true, own: true}, now)
+	c.changed.Broadcast()
+	c.mu.Unlock()
+	if err := c.sendOwn(stream, c.fenceFrame()); err != nil {
+		_ = c.fail(err, true)
+		return
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.boundOwnLocked() // the response side may be waiting already
 }
 
 // attemptSwap makes one attempt and tells whether another is worth it.
@@ -238,9 +304,12 @@ func (c *KafkaConnection) waitsAnewLocked() {
 // fence asks for the broker's versions, behind acks=0 produces: its answer says that the
 // broker has handled them. A broker that could not (it is not the leader) closes.
 func (c *KafkaConnection) fence() error {
-	ask := kmsg.NewPtrApiVersionsRequest() // version 0 has a header that no client id makes longer
-	_, err := c.carry(frame(ask, ownCorrelationID, c.client.ID), ownCorrelationID, maxVersionsAnswer)
+	_, err := c.carry(c.fenceFrame(), ownCorrelationID, maxVersionsAnswer)
 	return err
+}
+
+func (c *KafkaConnection) fenceFrame() []byte {
+	return frame(kmsg.NewPtrApiVersionsRequest(), ownCorrelationID, c.client.ID)
 }
 
 // alive tells whether a leg on which nothing is due has ended, nil if not as far as can
