@@ -182,6 +182,10 @@ func TestAcksZeroBetweenOthers(t *testing.T) {
 		}
 		wantAnswer(t, leg, metadata(), 10*rounds)
 		wrote.Wait()
+		// Followers have what the leader has a moment later; before, nobody may read it.
+		for end := time.Now().Add(patience); stored(ctx, t, c, of.topic) < rounds+acked && time.Now().Before(end); {
+			time.Sleep(100 * time.Millisecond)
+		}
 		if n := stored(ctx, t, c, of.topic); n != rounds+acked {
 			t.Errorf("%s: %d records are stored of %d", s.name, n, rounds+acked)
 		}

@@ -13,6 +13,7 @@ module.exports = async function topics(step, result) {
 	try {
 		if (action === 'create') {
 			const made = await admin.createTopics({
+				waitForLeaders: false, // it does not wait for brokers that do not know the topic yet, but fails
 				topics: [{ topic, numPartitions: step.number('partitions', 6), replicationFactor: step.number('replicas', 3) }],
 			})
 			if (!made) throw Object.assign(new Error('it is there'), { name: 'TOPIC_ALREADY_EXISTS' })
