@@ -129,8 +129,8 @@ var toolTable = []tool{
 	{what: "ask for the brokers' versions", class: "BrokerApiVersionsCommand kafka.admin.BrokerApiVersionsCommand", args: "{admin}", says: []string{`NODE-1 \(id: 1`, `NODE-2 \(id: 2`, `NODE-3 \(id: 3`, `Produce\(0\): `}, keep: `\(id: `, shows: true},
 
 	// Transactions.
-	{what: "list transactions", class: txnTool, args: "{admin} list", until: "CompleteCommit", says: []string{`(?m)^TXN 2 \d+ CompleteCommit`}, keep: `TXN`, blank: map[string]string{`^(\S+ \d) \d+`: "$1 …"}},
-	{what: "describe a transaction", class: txnTool, args: "{admin} describe --transactional-id {txn}", says: []string{`2 TXN .*CompleteCommit`}, blank: map[string]string{`^(\d+ TXN) \d+ \d+ (\w+ \d+) .*`: "$1 … $2 …"}},
+	{what: "list transactions", class: txnTool, args: "{admin} list", until: "CompleteCommit", says: []string{`(?m)^TXN 2 \d+ (Prepare|Complete)Commit`}, keep: `TXN`, blank: map[string]string{`^(\S+ \d) \d+ (Prepare|Complete)`: "$1 … …"}}, // the other side's may be complete already
+	{what: "describe a transaction", class: txnTool, args: "{admin} describe --transactional-id {txn}", says: []string{`2 TXN .*(Prepare|Complete)Commit`}, blank: map[string]string{`^(\d+ TXN) \d+ \d+ (?:Prepare|Complete)(\w+ \d+) .*`: "$1 … …$2 …"}},
 	{what: "describe producers", class: txnTool, args: "{admin} describe-producers --topic {one} --partition 0", says: []string{`ProducerId`, `(?m)^\d+ \d+ `}, blank: map[string]string{`^\d.*`: "…"}},
 	{what: "find hanging transactions", class: txnTool, args: "{admin} find-hanging --topic {one} --partition 0", says: []string{`Topic`}},
 	{what: "abort what is not there", class: txnTool, args: "{admin} abort --topic {one} --partition 0 --start-offset 0", code: 1, says: []string{`Could not find any open transactions`}},
