@@ -58,7 +58,7 @@ func TestMixedClusterInMidUpgrade(t *testing.T) {
 		}
 		t.Logf("node %d, Kafka %s: Produce to %d, Fetch to %d, Metadata to %d", n.ID, n.Version(), told[n.ID][0][1], told[n.ID][1][1], told[n.ID][3][1])
 	}
-	if maps.Equal(told[1], told[2]) || !maps.Equal(told[2], told[3]) {
+	if maps.Equal(told[1], told[2]) || maps.Equal(told[1], told[3]) {
 		t.Errorf("nodes of different kinds are told apart no more: %v", told)
 	}
 

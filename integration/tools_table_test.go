@@ -138,7 +138,7 @@ var toolTable = []tool{
 	// Clients' metrics.
 	{what: "ask for clients' metrics", class: metricsTool, args: "{admin} --alter --name {topic} --metrics org.apache.kafka.producer. --interval 600000", says: []string{`Altered client metrics config for TOPIC`}},
 	{what: "describe the subscription", class: metricsTool, args: "{admin} --describe --name {topic}", until: "interval.ms=600000"},
-	{what: "list subscriptions", class: metricsTool, args: "{admin} --list", says: []string{`(?m)^TOPIC$`}, keep: `^TOPIC$`},
+	{what: "list subscriptions", class: metricsTool, args: "{admin} --list", until: "TOPIC", says: []string{`(?m)^TOPIC$`}, keep: `^TOPIC$`},
 	{what: "end the subscription", class: metricsTool, args: "{admin} --delete --name {topic}", says: []string{`Deleted client metrics config for TOPIC`}},
 
 	// Tokens are the gateway's own business.
