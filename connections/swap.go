@@ -147,7 +147,7 @@ func (c *KafkaConnection) fenceAtStop() {
 	case c.state != AtRiskOfAuthTokenExpiry && c.state != Refreshing && c.state != RefreshTimeout, c.renewal.fencing:
 		c.mu.Unlock() // takeOver sees to it, or there is nobody left to do so for
 		return
-	case c.books.silent.requests == 0 && !c.writing, !now.Before(c.leg.begin.Add(c.leg.lifetime)):
+	case c.books.silent.requests == 0 && !c.writing, !now.Before(c.lastFenceLocked()):
 		c.mu.Unlock()
 		return
 	case c.writing:
@@ -276,7 +276,7 @@ func (c *KafkaConnection) takeOver(fresh *leg) (*leg, error) {
 			c.watchSessionLocked(rand.Float64())
 			c.changed.Broadcast()
 			return old, nil
-		case !fenced && c.books.silent.requests > 0 && c.books.before(c.stop, time.Now()):
+		case !fenced && c.books.silent.requests > 0 && time.Now().Before(c.lastFenceLocked()):
 			fenced, waited = true, true
 			c.mu.Unlock()
 			err := c.fence()
@@ -299,6 +299,13 @@ func (c *KafkaConnection) waitsAnewLocked() {
 	if !c.renewal.waiting.IsZero() {
 		c.renewal.waiting = time.Now()
 	}
+}
+
+// lastFenceLocked is until when a fence may be written: it follows what was written before
+// stop, the last of which may have been half written then.
+func (c *KafkaConnection) lastFenceLocked() time.Time {
+	end := c.leg.begin.Add(c.leg.lifetime)
+	return c.stop.Add(end.Sub(c.stop) / 2)
 }
 
 // fence asks for the broker's versions, behind acks=0 produces: its answer says that the
