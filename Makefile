@@ -11,7 +11,7 @@ KAFKA ?= docker:4.4.0 processes:3.9.1
 LATER ?= TestAcksZero|TestClients|TestConformance|TestContract|TestCoordinators|TestFeatures|TestGrants|TestHarness(Token|Java|Namespace|Raw)|TestIdentity(Is|Cannot)|TestJava|TestKcat|TestLeaks|TestLibrdkafka(Is|Acks|Administers|ReadsOn)|TestMainJob|TestNoClientNoticesRenewals/tokens|TestOneToken|TestRenewalsBehind|TestTokensThat|TestTools|TestTransactions|TestVersions
 LATER_SKIP ?= TestClientsAreExact/.*/directly
 # What has a target of its own and is no part of this (^$$ for nothing).
-APART ?= TestRenewalsAtAnyMoment
+APART ?= TestRenewalsAtAnyMoment|TestNoClientNoticesRenewals/sessions
 # All that are supported, for integration-matrix.
 MATRIX ?= processes:4.4.0 processes:4.2.0 processes:4.0.0 processes:3.9.1 processes:3.8.1
 # Each fuzz target for so long, and so many of them at a time.

@@ -8,7 +8,7 @@ package integration
 // librdkafka, franz-go with several requests in flight and without idempotence, and with
 // acks=0; groups of both protocols and a share group read. The checker finds nothing, no
 // group is rebalanced, no client comes again once all have warmed up, and no broker kills
-// an expired connection. The first load renews by re-authentication, the second by swaps.
+// an expired connection.
 //
 // DOORKEEPER_RENEWAL says for how long forty clients do so instead, DOORKEEPER_RENEWAL_MODE for what
 // alone (tokens, sessions, both), and DOORKEEPER_RENEWAL_KIND with which
@@ -36,7 +36,7 @@ func TestNoClientNoticesRenewals(t *testing.T) {
 		{"tokens", false, func(t *testing.T) { nobodyNotices(t, cluster(t), "auto", tokens, tokens) }},
 		// B03, F14
 		{"sessions", false, func(t *testing.T) {
-			nobodyNotices(t, ownCluster(t, harness.ClusterConfig{Reauth: sessions}), "swap", time.Hour, sessions)
+			nobodyNotices(t, ownCluster(t, harness.ClusterConfig{Reauth: sessions}), "auto", time.Hour, sessions)
 		}},
 		{"both", true, func(t *testing.T) {
 			nobodyNotices(t, ownCluster(t, harness.ClusterConfig{Reauth: sessions}), "auto", tokens, sessions)
