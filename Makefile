@@ -8,11 +8,11 @@ SHELL := /bin/bash
 KAFKA ?= docker:4.4.0 processes:3.9.1
 # The first of them has all tests. The others have those that depend on what a broker
 # knows (LATER=. for all; LATER_SKIP=^$$ too).
-LATER ?= TestAcksZero|TestClients|TestConformance|TestContract|TestCoordinators|TestFeatures|TestGrants|TestHarness(Token|Java|Namespace|Raw)|TestIdentity(Is|Cannot)|TestJava|TestKcat|TestLeaks|TestLibrdkafka(Is|Acks|Administers|ReadsOn)|TestMainJob|TestNoClientNoticesRenewals/tokens|TestOneToken|TestRenewalsBehind|TestTokensThat|TestTransactions|TestVersions
+LATER ?= TestAcksZero|TestClients|TestConformance|TestContract|TestCoordinators|TestFeatures|TestGrants|TestHarness(Token|Java|Namespace|Raw)|TestIdentity(Is|Cannot)|TestJava|TestKcat|TestLeaks|TestLibrdkafka(Is|Acks|Administers|ReadsOn)|TestMainJob|TestOneToken|TestRenewalsBehind|TestTokensThat|TestTransactions|TestVersions
 LATER_SKIP ?= TestClientsAreExact/.*/directly
 # What has a target of its own and is no part of this (^$$ for nothing): loads, and a table
 # of tools whose outputs come in their own time.
-APART ?= TestRenewalsAtAnyMoment|TestNoClientNoticesRenewals/sessions|TestToolsDoAsDirectly
+APART ?= TestSoak|TestRenewalsAtAnyMoment|TestNoClientNoticesRenewals/sessions|TestToolsDoAsDirectly
 # All that are supported, for integration-matrix.
 MATRIX ?= processes:4.4.0 processes:4.2.0 processes:4.0.0 processes:3.9.1 processes:3.8.1
 # Each fuzz target for so long, and so many of them at a time.
