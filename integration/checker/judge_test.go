@@ -191,7 +191,7 @@ func FuzzLedgerLines(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, line string) {
 		if len(line) > 100 || strings.Count(line, "0") > 5 {
-			t.Skip() // numbers of records are what memory follows
+			return // numbers of records are what memory follows
 		}
 		l := &Ledger{Prefix: "w", Size: 10}
 		if l.line(line) == nil {
