@@ -137,7 +137,7 @@ func (c *KafkaConnection) moveLocked(e event) error {
 func (c *KafkaConnection) mustLocked(e event) {
 	if err := c.moveLocked(e); err != nil {
 		_ = c.moveLocked(ended)
-		c.err = c.fault(PhaseRelay, err)
+		c.err = c.fault(PhaseRelay, refuse(LocallyClosed, "a programming error: please report it", "%w", err))
 		c.disarmLocked()
 		c.changed.Broadcast()
 	}

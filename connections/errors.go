@@ -100,6 +100,9 @@ const (
 	// VersionsChanged: the broker offers other API versions than it did when the client
 	// learned them, which a swap must not hide.
 	VersionsChanged
+	// Unfenced: a leg that was to be swapped has acks=0 produces that no request may follow
+	// any more, so that only its end can say that the broker has read them.
+	Unfenced
 	// Unsupported: the broker lacks an API or a version that is needed.
 	Unsupported
 	// Hostile: the peer breaks the protocol: what it says cannot come from Kafka, or
@@ -146,6 +149,8 @@ func (f Fault) String() string {
 		return "no_credential"
 	case VersionsChanged:
 		return "versions_changed"
+	case Unfenced:
+		return "unfenced"
 	case Unsupported:
 		return "unsupported"
 	case Hostile:

@@ -30,7 +30,7 @@ import (
 
 const (
 	// swapPatience is how long requests wait for a new leg when the old one may take no
-	// more: below the request timeout of every client known (librdkafka's 60 s, Java's 30).
+	// more; the attempt that is under way then may still end. It is below the request timeout of every client known (librdkafka's 60 s, Java's 30).
 	swapPatience = 15 * time.Second
 	// The pauses between two attempts grow from swapPauseFirst to swapPauseLast, and are
 	// spread by a half.
@@ -44,13 +44,9 @@ const (
 	fenceAgain = 10 * time.Millisecond
 )
 
-// Why an attempt is of no use, though the new leg is there.
-var (
-	// errTied: the old leg has got share sessions meanwhile. It is renewed in place.
-	errTied = errors.New("the leg carries share sessions now")
-	// errUnfenced: only the old leg's end can say now that the broker has read all.
-	errUnfenced = errors.New("acks=0 produces are unanswered, and nothing may follow them before the session end")
-)
+// errTied ends an attempt on a leg that has got share sessions meanwhile: it is renewed in
+// place.
+var errTied = errors.New("the leg carries share sessions now")
 
 // swapsLocked chooses the kind of the renewal that begins now.
 func (c *KafkaConnection) swapsLocked() bool {
@@ -285,7 +281,7 @@ func (c *KafkaConnection) takeOver(fresh *leg) (*leg, error) {
 				return nil, err
 			}
 		case !fenced && c.books.due == 0:
-			return nil, c.fault(PhaseRelay, errUnfenced)
+			return nil, c.fault(PhaseRelay, refuse(Unfenced, "", "acks=0 produces are unanswered, and nothing may follow them before the session end"))
 		default:
 			waited = true
 			c.changed.Wait()
@@ -369,7 +365,7 @@ func (c *KafkaConnection) afterFailedSwap(err error) (again bool) {
 	switch {
 	case tied: // the next request renews on the leg
 		return false
-	case errors.As(err, &e) && e.Fault == VersionsChanged, errors.Is(err, errUnfenced), late && patience <= 0:
+	case errors.As(err, &e) && (e.Fault == VersionsChanged || e.Fault == Unfenced), late && patience <= 0:
 		_ = c.giveUp()
 		return false
 	}

@@ -499,6 +499,38 @@ func (r *rig) swapping() bool {
 	return r.renewal.swapping
 }
 
+// A leg that cannot be fenced says so, and blames no broker: its address is not looked
+// into for that. A frame stays half written until nothing may follow it.
+func TestALegThatCannotBeFencedSaysSo(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		r := newSwapRig(t, nil)
+		defer r.finish()
+		_, _ = r.answers()
+		r.s.publish("token-2", 1000*time.Hour)
+		r.wrote(r.write(3, 0), 0)
+		r.at(25 * time.Second)
+		if err := r.Begin(Request{}); err != nil {
+			t.Fatal(err)
+		}
+		frame := rawRequest(0, 0, 10)
+		if _, err := r.Write(frame[:5]); err != nil {
+			t.Fatal(err)
+		}
+		r.at(flowLifetime - time.Second)
+		if _, err := r.Write(frame[5:]); err != nil {
+			t.Fatal(err)
+		}
+		if err := r.End(); err != nil {
+			t.Fatal(err)
+		}
+		synctest.Wait()
+		if r.observer.renewals("unfenced") != 1 || r.observer.closes("session_end") != 1 {
+			t.Errorf("%v %v", r.observer.renewed, r.observer.forced)
+		}
+		r.onLegs("0:3", "0:0")
+	})
+}
+
 func TestVersionsAreComparedInAnyOrder(t *testing.T) {
 	have := versionsResponse(0, 1, 3, 18)
 	lower := versionsResponse(0, 1, 3, 18)
