@@ -189,7 +189,7 @@ func FuzzLedgerLines(f *testing.F) {
 	for _, line := range []string{"s 0 0", "a 0 0 7", "r 3", "t 0 1 committed", "t 1 0 aborted", "a 9 9 -9"} {
 		f.Add(line)
 	}
-	f.Fuzz(func(t *testing.T, line string) {
+	f.Fuzz(func(_ *testing.T, line string) {
 		if len(line) > 100 || strings.Count(line, "0") > 5 {
 			return // numbers of records are what memory follows
 		}
