@@ -57,7 +57,7 @@ unit: $(NOSKIP) ## all packages, without brokers
 integration: $(NOSKIP) ## the binary, real brokers, real clients (KAFKA='docker:4.4.0 processes:3.9.1')
 	run=. skip='$(APART)'; for k in $(KAFKA); do echo "--- Kafka $${k#*:} ($${k%%:*})"; \
 	  DOORKEEPER_ENGINE=$${k%%:*} DOORKEEPER_KAFKA_VERSION=$${k#*:} \
-	  $(GOTEST) -count=1 -timeout 45m -tags integration -run "$$run" -skip "$$skip" ./integration | $(NOSKIP); \
+	  $(GOTEST) -count=1 -timeout 30m -tags integration -run "$$run" -skip "$$skip" ./integration | $(NOSKIP); \
 	  run='$(LATER)' skip='$(LATER_SKIP)'; done
 
 integration-matrix: ## the same on every Kafka that is supported (MATRIX); more than an hour

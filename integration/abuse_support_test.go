@@ -23,6 +23,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 	"github.com/twmb/franz-go/pkg/kmsg"
 
+	"doorkeeper/integration/checker"
 	"doorkeeper/integration/harness"
 )
 
@@ -209,7 +210,7 @@ func produceOnce(ctx context.Context, g *harness.Gateway, c *harness.Certificate
 		return 0, err
 	}
 	defer client.Close()
-	err = client.ProduceSync(ctx, &kgo.Record{Topic: topic, Value: []byte("x")}).FirstErr()
+	err = checker.Send(ctx, client, &kgo.Record{Topic: topic, Value: []byte("x")})
 	return time.Since(began), err
 }
 

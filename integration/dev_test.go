@@ -92,14 +92,16 @@ func startDev(t *testing.T, args ...string) *devProcess {
 	return startDevIn(t, t.TempDir(), args...)
 }
 
-// startDevIn makes temporary the directory of temporary files. The process ends with
-// the test at the latest.
+// startDevIn makes temporary the directory of temporary files. The process ends after five
+// minutes at the latest, and says then where it was.
 func startDevIn(t *testing.T, temporary string, args ...string) *devProcess {
 	t.Helper()
 	binary, err := site.Binary()
 	must(t, err)
-	d := &devProcess{Cmd: exec.CommandContext(t.Context(), binary, append([]string{"dev"}, args...)...)}
-	d.Env = append(os.Environ(), "TMPDIR="+temporary)
+	d := &devProcess{Cmd: exec.CommandContext(within(t, 5*time.Minute), binary, append([]string{"dev"}, args...)...)}
+	d.Cancel = func() error { return d.Process.Signal(syscall.SIGQUIT) }
+	d.WaitDelay = time.Minute
+	d.Env = append(os.Environ(), "TMPDIR="+temporary, "GOTRACEBACK=all")
 	d.Stdout, d.Stderr = d, d
 	must(t, d.Start())
 	return d

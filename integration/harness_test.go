@@ -22,6 +22,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 	"github.com/twmb/franz-go/pkg/sasl/scram"
 
+	"doorkeeper/integration/checker"
 	"doorkeeper/integration/harness"
 	"doorkeeper/internal/faultrelay"
 )
@@ -61,7 +62,7 @@ func TestHarnessTokenLoginIsItsOwner(t *testing.T) {
 	must(t, err)
 	defer client.Close()
 	// The credential follows the token a moment later: the client's own retries bridge it.
-	must(t, client.ProduceSync(ctx, &kgo.Record{Topic: topic, Value: []byte("x")}).FirstErr())
+	must(t, checker.Send(ctx, client, &kgo.Record{Topic: topic, Value: []byte("x")}))
 
 	seen := ""
 	for _, n := range c.Nodes {

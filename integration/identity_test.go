@@ -26,6 +26,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 	"golang.org/x/sync/errgroup"
 
+	"doorkeeper/integration/checker"
 	"doorkeeper/integration/harness"
 	"doorkeeper/internal/certtest"
 )
@@ -50,7 +51,7 @@ func TestIdentityIsTheClientsOwn(t *testing.T) {
 		t.Errorf("alice wrote %d: %v", wrote.Count, err)
 	}
 	for i := range of.records {
-		if err := bob.ProduceSync(ctx, of.record(i)).FirstErr(); !errors.Is(err, kerr.TopicAuthorizationFailed) {
+		if err := checker.Send(ctx, bob, of.record(i)); !errors.Is(err, kerr.TopicAuthorizationFailed) {
 			t.Errorf("bob got %v", err)
 		}
 	}

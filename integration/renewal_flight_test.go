@@ -21,6 +21,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 	"golang.org/x/sync/errgroup"
 
+	"doorkeeper/integration/checker"
 	"doorkeeper/integration/harness"
 )
 
@@ -48,7 +49,7 @@ func TestRenewalsBehindWhatIsInFlight(t *testing.T) {
 	var dials harness.Dials
 	filler := franz(t, &dials, fay, g.Bootstrap, kgo.ProducerBatchCompression(kgo.NoCompression()))
 	for range 16 {
-		must(t, filler.ProduceSync(ctx, &kgo.Record{Topic: large, Value: make([]byte, 900_000)}).FirstErr())
+		must(t, checker.Send(ctx, filler, &kgo.Record{Topic: large, Value: make([]byte, 900_000)}))
 	}
 	filler.Close()
 

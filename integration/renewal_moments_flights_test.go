@@ -323,7 +323,7 @@ func (w *moments) fill(ctx context.Context) {
 	}
 	for p := range int32(3) {
 		for range w.large/len(value) + 2 {
-			must(w.t, filler.ProduceSync(ctx, &kgo.Record{Topic: w.topic("large"), Partition: p, Value: value}).FirstErr())
+			must(w.t, checker.Send(ctx, filler, &kgo.Record{Topic: w.topic("large"), Partition: p, Value: value}))
 		}
 	}
 }

@@ -32,6 +32,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 	"github.com/twmb/franz-go/pkg/kmsg"
 
+	"doorkeeper/integration/checker"
 	"doorkeeper/integration/harness"
 )
 
@@ -251,13 +252,13 @@ func recoveries(ctx context.Context, t *testing.T, c *harness.Cluster, g *harnes
 	for _, s := range bothSides(c, g, "slow") {
 		var dials harness.Dials
 		client := franz(t, &dials, s.as, s.bootstrap)
-		must(t, client.ProduceSync(ctx, &kgo.Record{Topic: topic, Partition: partition, Value: []byte("first")}).FirstErr())
+		must(t, checker.Send(ctx, client, &kgo.Record{Topic: topic, Partition: partition, Value: []byte("first")}))
 		gap := &longest{}
 		held[s.name] = gap
 		writing.Go(func() {
 			for quit.Err() == nil {
 				began := time.Now()
-				if err := client.ProduceSync(quit, &kgo.Record{Topic: topic, Partition: partition, Value: []byte("more")}).FirstErr(); err != nil && quit.Err() == nil {
+				if err := checker.Send(quit, client, &kgo.Record{Topic: topic, Partition: partition, Value: []byte("more")}); err != nil && quit.Err() == nil {
 					t.Errorf("%s: %v", s.name, err)
 					return
 				}

@@ -98,7 +98,7 @@ func steady(t *testing.T, g *harness.Gateway, user, topic string) func() (int, e
 				return
 			case <-time.After(100 * time.Millisecond):
 			}
-			if err := client.ProduceSync(ctx, &kgo.Record{Topic: topic, Key: checker.Key("steady", n), Value: []byte("x")}).FirstErr(); err != nil {
+			if err := checker.Send(ctx, client, &kgo.Record{Topic: topic, Key: checker.Key("steady", n), Value: []byte("x")}); err != nil {
 				failure = fmt.Errorf("record %d: %w", n, err)
 				return
 			}

@@ -21,6 +21,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 	"github.com/twmb/franz-go/pkg/kmsg"
 
+	"doorkeeper/integration/checker"
 	"doorkeeper/integration/harness"
 )
 
@@ -162,7 +163,7 @@ func TestTransactionsAsTheFeaturesSay(t *testing.T) {
 			if i%2 == 1 {
 				r.Key = fmt.Appendf(nil, "aborted%d", n)
 			}
-			must(t, writer.ProduceSync(ctx, r).FirstErr())
+			must(t, checker.Send(ctx, writer, r))
 		}
 		must(t, writer.EndTransaction(ctx, kgo.TransactionEndTry(i%2 == 0)))
 	}

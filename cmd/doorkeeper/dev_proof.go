@@ -5,6 +5,7 @@ import (
 	"crypto/tls"
 	"errors"
 	"fmt"
+	"sync"
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kerr"
@@ -62,7 +63,7 @@ func (p *devProof) alice(ctx context.Context) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	defer client.Close()
+	defer closeWith(ctx, client)()
 	for range devPartitions * devRecords {
 		if err := client.ProduceSync(ctx, p.next()).FirstErr(); err != nil {
 			return "", fmt.Errorf("write to %s: %w", devTopic, err)
@@ -84,7 +85,7 @@ func (p *devProof) bob(ctx context.Context) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	defer client.Close()
+	defer closeWith(ctx, client)()
 	err = client.ProduceSync(ctx, &kgo.Record{Topic: devTopic, Value: []byte("written by bob")}).FirstErr()
 	switch {
 	case err == nil:
@@ -105,7 +106,7 @@ func (p *devProof) carry(ctx context.Context) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	defer client.Close()
+	defer closeWith(ctx, client)()
 	began, from, tokens := time.Now(), p.written, p.kafka.tokensOf("alice")
 	for after := 0; after < 2*devPartitions; {
 		if err := client.ProduceSync(ctx, p.next()).FirstErr(); err != nil {
@@ -140,6 +141,18 @@ func (p *devProof) client(name string, opts ...kgo.Opt) (*kgo.Client, error) {
 		kgo.RecordPartitioner(kgo.ManualPartitioner()), kgo.FetchMaxWait(devWait),
 		kgo.ConsumeResetOffset(kgo.NewOffset().AtStart()),
 	}, opts...)...)
+}
+
+// closeWith closes the client when ctx ends, or when the function that it returns is
+// called. A context alone does not end a ProduceSync: franz-go gives up no record that a
+// broker may hold already, and tries again for as long as the client is open.
+func closeWith(ctx context.Context, client *kgo.Client) func() {
+	once := sync.OnceFunc(client.Close)
+	stop := context.AfterFunc(ctx, once)
+	return func() {
+		stop()
+		once() // waits for the other's end
+	}
 }
 
 func (p *devProof) next() *kgo.Record {

@@ -16,6 +16,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/twmb/franz-go/pkg/kfake"
 	"github.com/twmb/franz-go/pkg/kmsg"
 	"go.uber.org/zap"
 
@@ -145,6 +146,54 @@ func TestDevProofFails(t *testing.T) {
 	var out bytes.Buffer
 	if err := proof.prove(ctx, terminal{Writer: &out}); err == nil || !strings.Contains(out.String(), "  FAILED  alice  a record that alice has not written") {
 		t.Errorf("%v\n%s", err, out.String())
+	}
+}
+
+// TestDevProofEndsWithItsContext: a step whose record gets no answer ends with its time
+// or with Ctrl-C, although the client could try it again for ever.
+func TestDevProofEndsWithItsContext(t *testing.T) {
+	authority, err := newDevAuthority(time.Now())
+	if err != nil {
+		t.Fatal(err)
+	}
+	files := devClients{}
+	load := func(pair devPair, err error) tls.Certificate {
+		t.Helper()
+		certificate, loadErr := pair.load()
+		if err := errors.Join(err, loadErr); err != nil {
+			t.Fatal(err)
+		}
+		return certificate
+	}
+	if files["alice"], err = authority.client("alice"); err != nil {
+		t.Fatal(err)
+	}
+	silent, err := kfake.NewCluster(kfake.NumBrokers(1), kfake.SeedTopics(devPartitions, devTopic),
+		kfake.TLS(&tls.Config{Certificates: []tls.Certificate{load(authority.server("broker"))}, MinVersion: tls.VersionTLS12}))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer silent.Close()
+	ctx, interrupt := context.WithCancel(t.Context())
+	defer interrupt()
+	silent.ControlKey(kmsg.Produce.Int16(), func(kmsg.Request) (kmsg.Response, error, bool) {
+		silent.KeepControl()
+		interrupt()
+		return nil, nil, true // no answer
+	})
+	proof := &devProof{kafka: &devKafka{authority: authority}, gateway: &devGateway{bootstrap: silent.ListenAddrs()[0], files: files}}
+	ended := make(chan error, 1)
+	go func() {
+		_, err := proof.alice(ctx)
+		ended <- err
+	}()
+	select {
+	case err := <-ended:
+		if err == nil || ctx.Err() == nil {
+			t.Errorf("%v, before anybody interrupted it", err)
+		}
+	case <-time.After(time.Minute):
+		t.Fatal("alice waits for an answer a minute after Ctrl-C")
 	}
 }
 

@@ -53,6 +53,21 @@ func (l *Ledger) Write(ctx context.Context, client *kgo.Client, n, partitions, r
 	return errors.Join(failed, err)
 }
 
+// Send writes one record and waits for its answer, until ctx ends at the latest. Unlike
+// franz-go's ProduceSync, which gives up no record that a broker may hold already: it
+// would wait for as long as the client is open. The record may still be written after an
+// error of ctx.
+func Send(ctx context.Context, client *kgo.Client, record *kgo.Record) error {
+	answered := make(chan error, 1)
+	client.Produce(ctx, record, func(_ *kgo.Record, err error) { answered <- err })
+	select {
+	case err := <-answered:
+		return err
+	case <-ctx.Done():
+		return fmt.Errorf("no answer to a record for %s: %w", record.Topic, ctx.Err())
+	}
+}
+
 // Record is record i of the writer.
 func (l *Ledger) Record(i int, partition int32) *kgo.Record {
 	key := Key(l.Prefix, i)
