@@ -233,6 +233,26 @@ func TestOwnRequestEndsWithItsContext(t *testing.T) {
 	}
 }
 
+// With a context that has ended nothing is sent, whatever the broker would answer.
+func TestNothingIsSentWithAnEndedContext(t *testing.T) {
+	l := newLab()
+	h := l.listen(t, script{after: serve(func(v *visit, r request) bool { return v.reply(r, kmsg.NewPtrMetadataResponse()) })})
+	c := open(t, NewDialer(l.config(nil)), h.target)
+	ended, end := context.WithCancel(t.Context())
+	end()
+	for range 100 { // an answer must not win either
+		if e := asError(t, second(c.Request(ended, kmsg.NewPtrMetadataRequest()))); e.Fault != Canceled || !errors.Is(e, context.Canceled) {
+			t.Fatalf("%v", e)
+		}
+		if e := asError(t, c.Reauthenticate(ended, sampleCredential())); e.Fault != Canceled || !errors.Is(e, context.Canceled) {
+			t.Fatalf("%v", e)
+		}
+	}
+	if _, err := c.Request(t.Context(), kmsg.NewPtrMetadataRequest()); err != nil || c.State() != Open {
+		t.Errorf("%v, then %v", err, c.State())
+	}
+}
+
 func TestOwnRequestRefusesBrokenAnswers(t *testing.T) {
 	cases := map[string]func(*visit, request) bool{
 		"wrong correlation id": func(v *visit, r request) bool { return v.frame(r.correlation+1, make([]byte, 20)) },

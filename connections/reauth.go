@@ -13,13 +13,17 @@ import (
 //
 // The connection has to be idle: nothing unanswered, no frame begun. Like Request it
 // uses both sides of the connection, and nobody else may meanwhile. It waits for the
-// broker until ctx ends, which leaves the connection dead.
+// broker until ctx ends, which leaves the connection dead; with a ctx that has ended
+// nothing is sent, and the connection lives.
 //
 // Every error is an *Error. After one with the Fault TooSoon the connection is at
 // risk and lives on with its old session; a second after the last re-authentication
-// it can be tried again. After any other error the connection is Closed, as it is for
-// the broker.
+// it can be tried again. After any other error but that of an ended ctx the connection is
+// Closed, as it is for the broker.
 func (c *KafkaConnection) Reauthenticate(ctx context.Context, credential *Credential) error {
+	if err := ctx.Err(); err != nil {
+		return c.Target().fault(PhaseMechanism, err, err)
+	}
 	if err := c.beginReauth(); err != nil {
 		return err
 	}

@@ -19,8 +19,12 @@ const maxOwnAnswer = 16 << 20
 // answer. The request's version is set to the highest that both the broker and kmsg
 // know. It uses both sides of the connection: nobody else may, and one Request at a
 // time. It waits until ctx ends, which leaves the connection dead, since an answer is
-// outstanding then. Errors in the answer itself are the caller's matter.
+// outstanding then; with a ctx that has ended nothing is sent, and the connection lives.
+// Errors in the answer itself are the caller's matter.
 func (c *KafkaConnection) Request(ctx context.Context, r kmsg.Request) (kmsg.Response, error) {
+	if err := ctx.Err(); err != nil {
+		return nil, c.Target().fault(PhaseRelay, fmt.Errorf("%s: %w", kmsg.NameForKey(r.Key()), err), err)
+	}
 	version, err := c.commonVersion(r)
 	if err != nil {
 		return nil, c.fault(PhaseRelay, err)
