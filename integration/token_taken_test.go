@@ -13,6 +13,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -206,6 +207,21 @@ func TestGatewayNeedsOneRight(t *testing.T) {
 		t.Errorf("the gateway ended with %d, %v", code, err)
 	}
 	noneLeft(t, c, append(all, principal)...)
+
+	const told = "may do more than it needs"
+	if strings.Contains(g.Output(), told) {
+		t.Error("a gateway that has one right is warned of others")
+	}
+	super := gateway(t, c, harness.GatewayConfig{Change: func(d harness.Document) {
+		d.Set("kafka.control.tls.certificate", site.Direct("admin").Files.Cert)
+		d.Set("kafka.control.tls.key", site.Direct("admin").Files.Key)
+	}})
+	eventually(t, func() error {
+		if !strings.Contains(super.Output(), told) {
+			return errors.New("a super user is not told of its rights")
+		}
+		return nil
+	})
 }
 
 // F12: one owner without a grant (error 65), and one with.

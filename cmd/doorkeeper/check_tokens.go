@@ -99,28 +99,15 @@ func (c *checker) checkRights(ctx context.Context) []checkResult {
 	return append(results, result)
 }
 
-// moreThanNeeded tells of rights on the cluster itself (KIP-430), of which the gateway
-// needs none: a super user has all.
+// moreThanNeeded tells of rights on the cluster itself, of which the gateway needs none.
 func moreThanNeeded(ctx context.Context, conn *connections.KafkaConnection, target string) (checkResult, bool) {
-	request := kmsg.NewPtrDescribeClusterRequest()
-	request.IncludeClusterAuthorizedOperations = true
-	answer, err := checkAsk[*kmsg.DescribeClusterResponse](ctx, conn, request)
-	if err != nil {
+	ctx, cancel := context.WithTimeout(ctx, checkRequest)
+	defer cancel()
+	excess, err := excessRights(ctx, conn)
+	if err != nil || len(excess) == 0 {
 		return checkResult{}, false // nothing leans on it
 	}
-	var excess []string
-	for _, op := range []kmsg.ACLOperation{
-		kmsg.ACLOperationCreate, kmsg.ACLOperationAlter, kmsg.ACLOperationClusterAction, kmsg.ACLOperationAlterConfigs,
-	} {
-		if answer.ClusterAuthorizedOperations > 0 && answer.ClusterAuthorizedOperations&(1<<op) != 0 {
-			excess = append(excess, op.String())
-		}
-	}
-	if len(excess) == 0 {
-		return checkResult{}, false
-	}
-	return checkBad(stepRights, target, checkWarning, "it may do more than it needs on the cluster itself: "+strings.Join(excess, ", "),
-		"CREATE_TOKENS on its clients' names is all that the gateway needs: take it out of super.users, and take other grants away; or the brokers have no authorizer.class.name, and everybody may do everything"), true
+	return checkBad(stepRights, target, checkWarning, "it may do more than it needs on the cluster itself: "+strings.Join(excess, ", "), excessCure), true
 }
 
 // create makes a token for owner, the gateway itself if that is empty. An interruption

@@ -73,7 +73,21 @@ func (d *statusDialer) dial(ctx context.Context, a nodestatus.Address) (nodestat
 		d.log.Info("the token path works: logged in with the gateway's own token",
 			zap.String("principal", d.tokens.Own()), zap.Stringer("broker", a))
 	}
+	if first {
+		d.warnOfExcess(ctx, conn, d.tokens.Own())
+	}
 	return conn, nil
+}
+
+// warnOfExcess says so where the gateway has rights that it does not need: whoever takes
+// the gateway over has them too.
+func (d *statusDialer) warnOfExcess(ctx context.Context, conn asker, own string) {
+	excess, err := excessRights(ctx, conn)
+	if err != nil || len(excess) == 0 {
+		return // nothing leans on it; a connection that failed shows at its next use
+	}
+	d.log.Warn("the gateway's own principal may do more than it needs on the cluster itself",
+		zap.String("principal", own), zap.Strings("rights", excess), zap.String("cure", excessCure))
 }
 
 func (d *statusDialer) open(ctx context.Context, a nodestatus.Address) (_ *statusConn, err error) {

@@ -8,6 +8,9 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/twmb/franz-go/pkg/kerr"
+	"github.com/twmb/franz-go/pkg/kmsg"
+
 	"doorkeeper/connections"
 	"doorkeeper/nodestatus"
 	"doorkeeper/tokens"
@@ -83,5 +86,37 @@ func TestWhatWasSaidIsBounded(t *testing.T) {
 	}
 	if len(d.said) > maxSaid {
 		t.Errorf("%d addresses are remembered", len(d.said))
+	}
+}
+
+// answers is a broker that answers DescribeCluster.
+type answers kmsg.DescribeClusterResponse
+
+func (a *answers) Request(_ context.Context, r kmsg.Request) (kmsg.Response, error) {
+	if q, ok := r.(*kmsg.DescribeClusterRequest); !ok || !q.IncludeClusterAuthorizedOperations {
+		return nil, errors.New("it was to be asked what one may do")
+	}
+	return (*kmsg.DescribeClusterResponse)(a), nil
+}
+
+// S21: a gateway that is a super user is told so.
+func TestRightsBeyondTheNeedAreWarnedOf(t *testing.T) {
+	const needless = 1<<kmsg.ACLOperationDescribe | 1<<kmsg.ACLOperationDescribeConfigs
+	for _, row := range []struct {
+		name   string
+		rights int32
+		code   int16
+		want   string
+	}{
+		{"a super user", needless | 1<<kmsg.ACLOperationAlter | 1<<kmsg.ACLOperationClusterAction, 0, `["ALTER","CLUSTER_ACTION"]`},
+		{"one who may look at the cluster", needless, 0, ""},
+		{"one whose rights the broker does not tell", -1 << 31, 0, ""},
+		{"refused", 1 << kmsg.ACLOperationAlter, kerr.ClusterAuthorizationFailed.Code, ""},
+	} {
+		d, out := explained(t)
+		d.warnOfExcess(t.Context(), &answers{ClusterAuthorizedOperations: row.rights, ErrorCode: row.code}, "gateway")
+		if told := strings.Contains(out.String(), "may do more than it needs"); told != (row.want != "") || !strings.Contains(strings.ReplaceAll(out.String(), " ", ""), row.want) {
+			t.Errorf("%s: %q", row.name, out)
+		}
 	}
 }
