@@ -446,10 +446,11 @@ func (s *schedule) judgeEnding(sent int, ids []int32, read error) {
 	}
 }
 
-// lost tells of a leg that died in use.
+// lost tells of a leg that died in use, whether a request found it so or a renewal. A
+// net.Pipe says ErrClosedPipe where a socket says that its peer has gone.
 func lost(err error) bool {
 	var e *Error
-	return errors.As(err, &e) && e.Phase == PhaseRelay
+	return errors.As(err, &e) && (e.Phase == PhaseRelay || e.Fault == PeerClosed || errors.Is(err, io.ErrClosedPipe))
 }
 
 // own tells the connection's own requests from its client's.
