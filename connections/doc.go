@@ -20,6 +20,7 @@
 //   - renew.go:      when a session is renewed, and a new one on the same leg, while
 //     requests are under way; own.go is how its requests travel among those
 //   - swap.go:       the other way: a fresh leg takes the place of the old one
+//   - invariants.go: what must hold at every step of it, asserted in debug builds (-race)
 //   - reauth.go:     the same by hand, on an idle connection
 //   - probe.go:      what a listener is, without a login
 //   - errors.go:     phase, fault, whether a retry makes sense, the cure

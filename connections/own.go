@@ -35,7 +35,9 @@ func (c *KafkaConnection) carry(frame []byte, correlationID, limit int32) ([]byt
 	}
 	stream := c.leg.stream
 	c.renewal.own = ownAnswer{correlationID: correlationID, limit: limit}
-	c.books.begin(Request{Answered: true, own: true}, time.Now())
+	request, now := Request{Answered: true, own: true}, time.Now()
+	c.assertBeginLocked(request, now)
+	c.books.begin(request, now)
 	c.changed.Broadcast()
 	c.mu.Unlock()
 

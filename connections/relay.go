@@ -60,6 +60,7 @@ func (c *KafkaConnection) Begin(r Request) error {
 			continue
 		}
 		if c.state != Draining && c.books.room() && (c.stop.IsZero() || c.books.before(c.stop, now)) {
+			c.assertBeginLocked(r, now)
 			c.books.begin(r, now)
 			break
 		}
@@ -115,6 +116,7 @@ func (c *KafkaConnection) Write(p []byte) (int, error) {
 	if !c.inFrame {
 		panic("connections: Write outside a frame")
 	}
+	c.assertWrite()
 	c.extendWriteDeadline(c.out)
 	n, err := c.out.stream.Write(p)
 	if err != nil {
@@ -287,6 +289,7 @@ func (c *KafkaConnection) Answered() {
 		panic(fmt.Sprintf("connections: Answered with %d bytes unread", c.unread))
 	}
 	c.mu.Lock()
+	c.books.assert()
 	c.books.answered(time.Now())
 	quiet := c.endIfQuietLocked()
 	c.changed.Broadcast()

@@ -190,6 +190,7 @@ func (c *KafkaConnection) renew() error {
 		return err
 	}
 	out := Renewal{Unanswered: c.books.requests}
+	c.assertReauthLocked(time.Now())
 	c.mustLocked(reauthBegun)
 	c.renewal.phase = PhaseMechanism
 	c.disarmLocked()

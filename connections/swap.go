@@ -154,7 +154,9 @@ func (c *KafkaConnection) fenceAtStop() {
 	stream := c.leg.stream
 	c.renewal.fencing = true
 	c.renewal.own = ownAnswer{correlationID: ownCorrelationID, limit: maxVersionsAnswer}
-	c.books.begin(Request{Answered: true, own: true}, now)
+	request := Request{Answered: true, own: true}
+	c.assertBeginLocked(request, now)
+	c.books.begin(request, now)
 	c.changed.Broadcast()
 	c.mu.Unlock()
 	if err := c.sendOwn(stream, c.fenceFrame()); err != nil {
@@ -264,6 +266,7 @@ func (c *KafkaConnection) takeOver(fresh *leg) (*leg, error) {
 				return nil, c.fault(PhaseRelay, err)
 			}
 		case c.books.requests == 0:
+			c.assertSwitchLocked(fresh)
 			old := c.leg
 			c.mustLocked(switched)
 			c.leg = fresh
