@@ -50,11 +50,11 @@ type fleet struct {
 	clients int
 	began   time.Time
 
-	java, txn, rdk, bold, silent *stream
-	writers, readers             *harness.JavaClient
-	reads                        []read // of readers' steps
-	foreign                      []foreignClient
-	epochs                       epochs
+	java, txn, rdk, kjs, bold, silent *stream
+	writers, readers                  *harness.JavaClient
+	reads                             []read // of readers' steps
+	foreign                           []foreignClient
+	epochs                            epochs
 }
 
 // read is what a group is to read.
@@ -78,10 +78,14 @@ func newFleet(ctx context.Context, t *testing.T, c *harness.Cluster, load time.D
 	for _, owner := range owners() {
 		must(t, c.Admin.Grant(ctx, harness.AppGrants(owner, w.app)...))
 	}
+	for _, client := range []harness.Client{harness.Librdkafka, harness.KafkaJS} {
+		must(t, site.MakeReady(ctx, client)) // the first time, that takes long
+	}
 	n := scale.writers
 	w.java = w.stream("java", 2*n, 20, checker.Acknowledged)
 	w.txn = w.stream("txn", 2*n, 20, checker.Acknowledged)
 	w.rdk = w.stream("rdk", n, 20, checker.Acknowledged)
+	w.kjs = w.stream("kjs", n, 20, checker.Acknowledged)
 	w.bold = w.stream("bold", 2*n, 60, checker.Acknowledged)
 	w.silent = w.stream("silent", max(1, n-1), 40, checker.Silent)
 	return w
@@ -186,14 +190,13 @@ func (w *fleet) sharing() bool {
 	return has
 }
 
-// startForeign starts the clients of other languages: further ones need a line, and a
-// stream of their own.
+// startForeign starts the clients of other languages.
 func (w *fleet) startForeign() {
 	rolf := site.Client("rolf")
 	for _, of := range []struct {
 		client harness.Client
 		*stream
-	}{{harness.Librdkafka, w.rdk}} {
+	}{{harness.Librdkafka, w.rdk}, {harness.KafkaJS, w.kjs}} {
 		for k := range of.ledgers {
 			w.clients++
 			w.startOne(of.client, rolf, fmt.Sprintf("%s, writer %d", of.client, k), nil, w.writing(of.stream, k))
@@ -288,17 +291,17 @@ func (w *fleet) judgeReader(what string, of series, r harness.StepResult) {
 func (w *fleet) judge() {
 	w.t.Helper()
 	var ledgers []*checker.Ledger
-	for _, s := range []*stream{w.java, w.txn, w.rdk, w.bold, w.silent} {
+	for _, s := range []*stream{w.java, w.txn, w.rdk, w.kjs, w.bold, w.silent} {
 		ledgers = append(ledgers, s.ledgers...)
 	}
-	for _, s := range []*stream{w.java, w.txn, w.rdk} {
+	for _, s := range []*stream{w.java, w.txn, w.rdk, w.kjs} {
 		for k, l := range s.ledgers {
 			f, err := os.Open(s.files[k])
 			must(w.t, err)
 			must(w.t, errors.Join(l.Import(f), f.Close()))
 		}
 	}
-	for _, s := range []*stream{w.java, w.txn, w.rdk, w.bold, w.silent} {
+	for _, s := range []*stream{w.java, w.txn, w.rdk, w.kjs, w.bold, w.silent} {
 		for _, l := range s.ledgers {
 			if out, _ := l.Count(); out != l.Most {
 				w.t.Errorf("%s sent %d records, not %d", l, out, l.Most)

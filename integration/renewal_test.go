@@ -5,8 +5,8 @@ package integration
 // This file proves that no client notices that its sessions end: with tokens of twenty
 // seconds, and with brokers that end every session after ten seconds whatever its token,
 // twenty clients write and read for a minute each: Java idempotently and in transactions,
-// librdkafka, franz-go with several requests in flight and without idempotence, and with
-// acks=0; groups of both protocols and a share group read. The checker finds nothing, no
+// librdkafka, kafkajs, franz-go with several requests in flight and without idempotence,
+// and with acks=0; groups of both protocols and a share group read. The checker finds nothing, no
 // group is rebalanced, no client comes again once all have warmed up, and no broker kills
 // an expired connection.
 //
@@ -83,7 +83,7 @@ func nobodyNotices(t *testing.T, c *harness.Cluster, kind string, token, life ti
 	fleet.start(g)
 	if os.Getenv("DOORKEEPER_RENEWAL") != "" {
 		// In a minute some clients are still opening connections, of their own accord: there,
-		// the sessions' ends tell whether anybody had to come again.
+		// the sessions' ends alone tell whether anybody had to come again.
 		fleet.all.Go(func() error { return nobodyComesAgain(fleet.ctx, g, fleet.writers, fleet.clients, life) })
 	}
 	fleet.all.Go(func() error { return fleet.epochsStay() })
@@ -98,6 +98,10 @@ func nobodyNotices(t *testing.T, c *harness.Cluster, kind string, token, life ti
 	noneKilled(ctx, t, c, before)
 	judgeRenewals(ctx, t, g, life)
 	m := metricsNow(ctx, t, g)
+	all := m.Sum("doorkeeper_session_ends_total")
+	if own := m.Sum("doorkeeper_session_ends_total", `reason="client_closed"`) + m.Sum("doorkeeper_session_ends_total", `reason="client_lost"`); own != all {
+		t.Errorf("%v of %v sessions were not ended by their clients", all-own, all)
+	}
 	for _, of := range []string{"left_seconds", "duration_seconds", "unanswered_requests"} {
 		t.Logf("renewals by %s: %s", of, m.Histogram("doorkeeper_renewal_"+of))
 	}

@@ -18,10 +18,10 @@ import (
 func TestTokenLifeInAFloodOfOwners(t *testing.T) {
 	flood := 300
 	if _, long := tokenLifeFor(t); long {
-		flood = 1500
+		flood = 5000
 	}
 	c := cluster(t)
-	ctx := within(t, 5*time.Minute)
+	ctx := within(t, 10*time.Minute)
 	g := gateway(t, c, harness.GatewayConfig{Change: func(d harness.Document) {
 		d.Set("tokens.expire_on_stop", true)
 		d.Set("limits.admission", "5m") // they wait for each other, admitted

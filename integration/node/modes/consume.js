@@ -12,7 +12,8 @@ const OVERTAKEN = ['ILLEGAL_GENERATION', 'REBALANCE_IN_PROGRESS', 'UNKNOWN_MEMBE
  * Reads a topic as a group of several members, until so many records were seen or none
  * came for quiet.ms; deadline.s bounds it all. Commits that a rebalance overtook are
  * noted as "overtaken": then records may have come twice. With records=0, until it is
- * quiet.
+ * quiet. With settled.s, a rebalance that a member meets later than so long after it first
+ * joined, and before all records were seen, is noted as "moved".
  */
 module.exports = async function consume(step, result) {
 	const { kafka, see } = connect(step, result)
@@ -22,6 +23,7 @@ module.exports = async function consume(step, result) {
 	const deadline = Date.now() + 1000 * step.number('deadline.s', 120)
 	const series = new Records(step)
 	const groupId = step.get('group', 'g')
+	const settled = 1000 * step.number('settled.s', 0)
 	const readUncommitted = step.get('isolation', 'read_committed') !== 'read_committed'
 	let last = Date.now() // when a record came
 	let crashed = false
@@ -32,6 +34,11 @@ module.exports = async function consume(step, result) {
 		consumer.on(consumer.events.CRASH, ({ payload }) => {
 			result.failed(payload.error)
 			crashed ||= !payload.restart
+		})
+		let joined = Infinity
+		consumer.on(consumer.events.GROUP_JOIN, () => (joined = Math.min(joined, Date.now())))
+		consumer.on(consumer.events.REBALANCING, () => {
+			if (settled && Date.now() - joined > settled && result.count < wanted) result.noted('moved')
 		})
 		members.push(consumer)
 	}
