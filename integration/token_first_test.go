@@ -19,6 +19,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/twmb/franz-go/pkg/kadm"
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kmsg"
 	"golang.org/x/sync/errgroup"
@@ -42,6 +43,7 @@ func TestNewOwnersAllAtOnce(t *testing.T) {
 		d.Set("limits.handshakes_per_address", 4*newcomers)
 		d.Set("limits.admission", "2m") // they wait for each other, admitted
 	}})
+	t.Logf("with nobody between, from asking for %d tokens at once to all brokers listing each: %s", newcomers, quantiles(tokensDirectly(ctx, t, c, named("direct", newcomers))))
 	early := named("early", 20) // what a broker does for the first time takes it long
 	warm(t, g.Addresses(c), early)
 	before := metricsNow(ctx, t, g)
@@ -156,6 +158,45 @@ func (a *arrival) served(ctx context.Context, again *atomic.Int32) error {
 			}
 		}
 	}
+}
+
+// tokensDirectly has an administrator make a token for each owner, all at once, and returns how
+// long each took until every broker listed it: what Kafka takes by itself on this machine.
+// Most of it is the brokers' own derivation of each token's SCRAM credentials.
+func tokensDirectly(ctx context.Context, t *testing.T, c *harness.Cluster, owners []string) []time.Duration {
+	t.Helper()
+	admin := kadm.Principal{Type: "User", Name: "admin"}
+	waits := make([]time.Duration, len(owners))
+	macs := make([][]byte, len(owners))
+	var all errgroup.Group
+	for i, owner := range owners {
+		all.Go(func() error {
+			began := time.Now()
+			token, err := c.Admin.CreateDelegationToken(ctx, kadm.CreateDelegationToken{
+				Owner: &kadm.Principal{Type: "User", Name: owner}, Renewers: []kadm.Principal{admin}, MaxLifetime: time.Hour,
+			})
+			if err != nil {
+				return err
+			}
+			macs[i] = token.HMAC
+			for _, n := range c.Nodes {
+				for known := map[string][]kmsg.DescribeDelegationTokenResponseTokenDetail{}; len(known[owner]) == 0; {
+					time.Sleep(10 * time.Millisecond) // about as often as a gateway looks
+					if known, err = live(ctx, c, n.ID, owner); err != nil {
+						return err
+					}
+				}
+			}
+			waits[i] = time.Since(began)
+			return nil
+		})
+	}
+	must(t, all.Wait())
+	for _, mac := range macs {
+		_, err := c.Admin.ExpireDelegationToken(ctx, mac, -time.Millisecond)
+		must(t, err)
+	}
+	return waits
 }
 
 func quantiles(took []time.Duration) string {

@@ -125,7 +125,13 @@ func (a *Admin) coordinatedBy(ctx context.Context, node int32, prefix string, fi
 		names = append(names, fmt.Sprintf("%s-%d", prefix, i))
 	}
 	var found string
+	asked := 0
 	err := until(ctx, func() error { // the first question of all makes the internal topic
+		if asked++; asked%20 == 0 { // a node that was away leads nothing any more
+			if _, err := a.ElectLeaders(ctx, kadm.ElectPreferredReplica, nil); err != nil {
+				return err
+			}
+		}
 		answers := find(ctx, names...)
 		for _, name := range names {
 			if a := answers[name]; a.Err == nil && a.NodeID == node {
@@ -133,7 +139,7 @@ func (a *Admin) coordinatedBy(ctx context.Context, node int32, prefix string, fi
 				return nil
 			}
 		}
-		return fmt.Errorf("no name of %d is coordinated by node %d: %w", len(names), node, answers.Error())
+		return errors.Join(fmt.Errorf("no name of %d is coordinated by node %d", len(names), node), answers.Error())
 	})
 	return found, err
 }
