@@ -1,6 +1,7 @@
 // Command noskip reads the output of `go test -json`, shows what matters of it, and
 // fails if a test failed, was skipped, or if none ran: a test that was skipped
-// has proved nothing.
+// has proved nothing. Of tests that took twenty seconds and more it tells how long: they
+// are where a run's time goes.
 package main
 
 import (
@@ -15,6 +16,9 @@ import (
 
 // said finds what a test reported, among the logs of what it ran.
 var said = regexp.MustCompile(`(?m)^\s*\S+_test\.go:\d+: .*$`)
+
+// slow is what is worth telling of a test, in seconds.
+const slow = 20
 
 // event is one line of `go test -json` (see `go doc test2json`).
 type event struct {
@@ -80,6 +84,9 @@ func filter(in io.Reader, out io.Writer) error {
 					fmt.Fprintf(out, "%sFAIL  %s %.1fs\n", text, e.Package, e.Elapsed)
 				case e.Action == "pass":
 					passed++
+					if e.Elapsed >= slow {
+						fmt.Fprintf(out, "slow  %s %s %.0fs\n", e.Package, e.Test, e.Elapsed)
+					}
 				case e.Action == "fail":
 					failed++
 					fmt.Fprintf(out, "--- %s %s\n%s", e.Package, e.Test, text)

@@ -40,6 +40,7 @@ func TestFilter(t *testing.T) {
 		{"pass", pass + empty, "", "ok    p 1.0s\n-     none (no tests)\n1 passed, 0 failed, 0 skipped\n", "noise"},
 		{"fail", pass + fail, "tests failed", "what went wrong\n", "noise"},
 		{"what failed stands at the end again", long + pass, "tests failed", "--- failed: q E\n    x_test.go:7: 3 records, not 4\n1 passed", ""},
+		{"long", strings.ReplaceAll(pass, `"Elapsed":1`, `"Elapsed":31.4`), "", "slow  p A 31s\nok    p 31.4s\n", "noise"},
 		{"skip", pass + skip, "skipped", "r C\nneeds a JDK\n", "noise"},
 		{"build", pass + build, "tests failed", "x.go:1: no\n", "noise"},
 		{"no end", pass + hung, "tests failed", "t D did not end\npanic\n", ""},
