@@ -115,7 +115,7 @@ func arrive(ctx context.Context, t *testing.T, addresses, owners []string) []arr
 // all clients do.
 func askAll(t *testing.T, legs []arrival) []time.Duration {
 	t.Helper()
-	ctx := within(t, 2*time.Minute)
+	ctx := within(t, 2*time.Minute+time.Duration(len(legs))*100*time.Millisecond)
 	took := make([]time.Duration, len(legs))
 	start := make(chan struct{})
 	var again atomic.Int32
