@@ -77,8 +77,8 @@ renewals: ## RENEWALS renewals behind all that may be in flight (KIND=reauthenti
 tools: $(NOSKIP) ## Kafka's command-line tools, directly and through the gateway
 	$(GOTEST) -count=1 -timeout 30m -tags integration -run TestToolsDoAsDirectly ./integration | $(NOSKIP)
 
-slow: $(NOSKIP) ## 50 slow readers of answers of 100 MB, while leaders move
-	DOORKEEPER_SLOW=full $(GOTEST) -count=1 -timeout 30m -tags integration -run SlowReaders ./integration/... | $(NOSKIP)
+slow: $(NOSKIP) ## 50 slow readers of answers of 100 MB while leaders move; 200 that pause
+	DOORKEEPER_SLOW=full $(GOTEST) -count=1 -timeout 30m -tags integration -run 'SlowReaders|LargeFrames' ./integration/... | $(NOSKIP)
 
 conformance: ## docs/conformance.md, of a 4.4.0 broker
 	DOORKEEPER_KAFKA_VERSION=4.4.0 DOORKEEPER_CONFORMANCE_REPORT=$(CURDIR)/docs/conformance.md \

@@ -15,7 +15,7 @@
 //     one, or where it cannot be pulled from one that is built of Kafka's jars
 //   - DOORKEEPER_CONFORMANCE_REPORT: where TestConformance writes its report; otherwise
 //     it checks docs/conformance.md
-//   - DOORKEEPER_SLOW: full, for slow readers of answers of 100 MB
+//   - DOORKEEPER_SLOW: full, for slow readers of answers of 100 MB, and 200 that pause
 //   - DOORKEEPER_SOAK: how long tests that load for a time do so, e.g. 10m
 //   - DOORKEEPER_RENEWAL, DOORKEEPER_RENEWAL_MODE, DOORKEEPER_RENEWAL_KIND: for how long,
 //     over which ends and in which way sessions are renewed (renewal_test.go)

@@ -33,6 +33,7 @@ type ClusterConfig struct {
 	NoTokens                          bool          // no delegation.token.secret.key
 	TokenClientAuth                   string        // ssl.client.auth of the token listener; empty: none
 	NoGrant                           bool          // the gateway's principal does not get CREATE_TOKENS
+	ClassPath                         string        // a directory with more classes for the brokers, in the Site's
 
 	LogLevel, AuthorizerLevel string                    // empty: WARN, DEBUG
 	Properties                map[string]string         // for all nodes; an empty value takes a setting away

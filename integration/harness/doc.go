@@ -13,6 +13,7 @@
 //     of them, and trouble for it
 //   - clock.go:       a wall clock of its own for a node
 //   - admin.go, grants.go, topics.go: what an administrator of the cluster does
+//   - telemetry.go: clients' metrics, as a broker with a plugin for them gets them
 //   - document.go, gateway.go, observe.go: the binary, its configuration, its logs and figures
 //   - namespace.go:   a network in which nothing but the gateway can be reached
 //   - java.go:        the Java client, of any version, and Kafka's command-line tools, in

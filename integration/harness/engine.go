@@ -43,6 +43,8 @@ type NodeSpec struct {
 	Heap    string   // e.g. "320m"
 	JVM     []string // more options of the JVM
 	Clock   *Clock   // nil: the machine's; for processes alone
+
+	ClassPath string // a directory of more classes
 }
 
 // EngineName chooses an Engine.
@@ -82,7 +84,11 @@ func (spec NodeSpec) java(heap, jars string, program ...string) []string {
 		"-Djava.net.preferIPv4Stack=true", logging,
 	}
 	args = append(args, spec.JVM...)
-	args = append(args, "-cp", jars+"/*")
+	classes := jars + "/*"
+	if spec.ClassPath != "" {
+		classes += ":" + spec.ClassPath
+	}
+	args = append(args, "-cp", classes)
 	return append(args, program...)
 }
 

@@ -94,7 +94,7 @@ func (n *Node) Start() error {
 
 func (n *Node) spec() NodeSpec {
 	return NodeSpec{
-		Version: n.Version(), Dir: n.dir, Heap: n.cluster.cfg.Heap, Clock: n.cfg.Clock,
+		Version: n.Version(), Dir: n.dir, Heap: n.cluster.cfg.Heap, Clock: n.cfg.Clock, ClassPath: n.cluster.cfg.ClassPath,
 		JVM: []string{
 			"-Dfile.encoding=UTF-8", // of its logs, whatever the locale
 			// At every SASL login a broker looks up the name of its own address, on the
