@@ -12,7 +12,7 @@ LATER ?= TestAcksZero|TestClients|TestConformance|TestContract|TestCoordinators|
 LATER_SKIP ?= TestClientsAreExact/.*/directly
 # What has a target of its own and is no part of this (^$$ for nothing): loads, and a table
 # of tools whose outputs come in their own time.
-APART ?= TestSoak|TestRenewalsAtAnyMoment|TestNoClientNoticesRenewals/sessions|TestToolsDoAsDirectly
+APART ?= TestSoak|TestRenewalsAtAnyMoment|TestNoClientNoticesRenewals/sessions|TestToolsDoAsDirectly|TestABrokerInTroubleAtAnyStepOfARenewal
 # All that are supported, for integration-matrix.
 MATRIX ?= processes:4.4.0 processes:4.2.0 processes:4.0.0 processes:3.9.1 processes:3.8.1
 # Each fuzz target for so long, and so many of them at a time.
@@ -30,7 +30,7 @@ TOOL := go tool -modfile=tools/go.mod
 GOTEST := go test -race -json
 NOSKIP := bin/noskip
 
-.PHONY: tools help build test prerequisites lint unit integration check conformance token-model fuzz bench soak slow renewal renewals govulncheck token-life integration-matrix
+.PHONY: tools trouble help build test prerequisites lint unit integration check conformance token-model fuzz bench soak slow renewal renewals govulncheck token-life integration-matrix
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  %-18s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -73,6 +73,9 @@ renewal: ## forty clients over renewals (RENEWAL=1h KIND=reauthenticate|swap MOD
 renewals: ## RENEWALS renewals behind all that may be in flight (KIND=reauthenticate|swap)
 	DOORKEEPER_RENEWALS=$(RENEWALS) DOORKEEPER_RENEWAL_KIND=$(KIND) \
 	  go test -race -v -count=1 -timeout 3h -tags integration -run 'TestRenewalsAtAnyMoment$$' ./integration
+
+trouble: $(NOSKIP) ## brokers killed, stopped and slow at each step of a re-authentication and a swap
+	$(GOTEST) -count=1 -timeout 30m -tags integration -run TestABrokerInTroubleAtAnyStepOfARenewal ./integration | $(NOSKIP)
 
 tools: $(NOSKIP) ## Kafka's command-line tools, directly and through the gateway
 	$(GOTEST) -count=1 -timeout 30m -tags integration -run TestToolsDoAsDirectly ./integration | $(NOSKIP)

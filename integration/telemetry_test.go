@@ -292,7 +292,7 @@ func pausedReadersReadOn(t *testing.T, c *harness.Cluster) {
 		t.Errorf("a request beside them took %v, before %v", beside, alone)
 	}
 	inTurn(readers, func(i int) {
-		_ = paused[i].SetReadDeadline(time.Now().Add(time.Minute))
+		_ = paused[i].SetReadDeadline(time.Now().Add(5 * time.Minute))
 		if n, sum, err := whole(paused[i]); err != nil || sum != want {
 			t.Errorf("reader %d: %d bytes, %v, checksum %x, not %x", i, n, err, sum, want)
 		}
