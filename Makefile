@@ -9,10 +9,10 @@ KAFKA ?= docker:4.4.0 processes:3.9.1
 # The first of them has all tests. The others have those that depend on what a broker
 # knows (LATER=. for all; LATER_SKIP=^$$ too).
 LATER ?= TestAcksZero|TestClients|TestConformance|TestContract|TestCoordinators|TestFeatures|TestGrants|TestHarness(Token|Java|Namespace|Raw)|TestIdentity(Is|Cannot)|TestJava|TestKcat|TestLeaks|TestLibrdkafka(Is|Acks|Administers|ReadsOn)|TestMainJob|TestOneToken|TestRenewalsBehind|TestTokensThat|TestTransactions|TestVersions
-LATER_SKIP ?= TestClientsAreExact/.*/directly
-# What has a target of its own and is no part of this (^$$ for nothing): loads, and a table
-# of tools whose outputs come in their own time.
-APART ?= TestSoak|TestRenewalsAtAnyMoment|TestNoClientNoticesRenewals/sessions|TestToolsDoAsDirectly|TestABrokerInTroubleAtAnyStepOfARenewal
+LATER_SKIP ?= TestClientsAreExact/.*/directly|TestJavaClientsOfTwoGenerations/3
+# What has a target of its own and is no part of this (^$$ for nothing): loads, what waits for
+# minutes, and a table of tools whose outputs come in their own time.
+APART ?= TestSoak|TestRenewalsAtAnyMoment|TestNoClientNoticesRenewals/sessions|TestToolsDoAsDirectly|TestABrokerInTroubleAtAnyStepOfARenewal|TestMetricsAndLargeFrames
 # All that are supported, for integration-matrix.
 MATRIX ?= processes:4.4.0 processes:4.2.0 processes:4.0.0 processes:3.9.1 processes:3.8.1
 # Each fuzz target for so long, and so many of them at a time.
@@ -57,7 +57,7 @@ unit: $(NOSKIP) ## all packages, without brokers
 integration: $(NOSKIP) ## the binary, real brokers, real clients (KAFKA='docker:4.4.0 processes:3.9.1')
 	run=. skip='$(APART)'; for k in $(KAFKA); do echo "--- Kafka $${k#*:} ($${k%%:*})"; \
 	  DOORKEEPER_ENGINE=$${k%%:*} DOORKEEPER_KAFKA_VERSION=$${k#*:} \
-	  $(GOTEST) -count=1 -timeout 30m -tags integration -run "$$run" -skip "$$skip" ./integration | $(NOSKIP); \
+	  $(GOTEST) -count=1 -timeout 35m -tags integration -run "$$run" -skip "$$skip" ./integration | $(NOSKIP); \
 	  run='$(LATER)' skip='$(LATER_SKIP)'; done
 
 integration-matrix: ## the same on every Kafka that is supported (MATRIX); more than an hour

@@ -27,6 +27,7 @@ const older harness.Version = "3.9.1"
 
 // Case B58.
 func TestMixedClusterInMidUpgrade(t *testing.T) {
+	t.Parallel() // on brokers of its own
 	newer := harness.KafkaVersion()
 	if !newer.AtLeast("4.0") {
 		newer = harness.DefaultVersion

@@ -59,6 +59,7 @@ func TestTokenLifeWithoutAController(t *testing.T) {
 		must(t, c.Node(active).Start())
 		must(t, c.Await(ctx))
 	}
+	must(t, c.Admin.Balance(ctx)) // others use these brokers too
 	t.Logf("with all nodes back, the owner who had been closed was served at try %d", comeUntilServed(ctx, t, g.Bootstrap, "orphan"))
 	oneEach(t, c, all)
 	m := metricsOf(t, g)

@@ -107,6 +107,7 @@ func stepFaults(from, to [2]int64, steps int64) []stepFault {
 }
 
 func TestABrokerInTroubleAtAnyStep(t *testing.T) {
+	t.Parallel() // it mostly waits
 	c := renewingCluster(t)
 	ctx := within(t, 4*time.Minute)
 	topic := topicFor(t, c.Cluster, "step")

@@ -188,13 +188,14 @@ func TestTransactionsAsTheFeaturesSay(t *testing.T) {
 // address.
 func TestCoordinatorsComeOnceEach(t *testing.T) {
 	c := cluster(t)
-	ctx := within(t, time.Minute)
+	ctx := within(t, 2*time.Minute)
 	app := name(t, "app")
 	must(t, c.Admin.Grant(ctx, harness.AppGrants("vera", app)...))
 	_, err := c.Admin.GroupOn(ctx, 1, app) // makes the internal topics, if need be
 	must(t, err)
 	_, err = c.Admin.TxnOn(ctx, 1, app)
 	must(t, err)
+	must(t, c.Admin.Balance(ctx)) // all nodes are to coordinate something
 	g := gateway(t, c, harness.GatewayConfig{})
 	sides := bothSides(c, g, "vera")
 	through, directly := rawLeg(ctx, t, sides[0].node(3), sides[0].as, app), rawLeg(ctx, t, sides[1].node(3), sides[1].as, app)

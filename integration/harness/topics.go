@@ -108,6 +108,22 @@ func (a *Admin) MoveLeader(ctx context.Context, topic string, partition, node in
 	})
 }
 
+// Balance has every partition led by the replica that comes first: a node that was away
+// leads nothing when it is back. It waits until they all are, or ctx ends.
+func (a *Admin) Balance(ctx context.Context) error {
+	return until(ctx, func() error {
+		elected, err := a.ElectLeaders(ctx, kadm.ElectPreferredReplica, nil)
+		for _, partitions := range elected {
+			for _, p := range partitions {
+				if p.Err != nil && !errors.Is(p.Err, kerr.ElectionNotNeeded) {
+					err = errors.Join(err, fmt.Errorf("%s/%d: %w", p.Topic, p.Partition, p.Err))
+				}
+			}
+		}
+		return err
+	})
+}
+
 // GroupOn finds a name, beginning with prefix, of a group that node coordinates;
 // TxnOn the same for a transactional id.
 func (a *Admin) GroupOn(ctx context.Context, node int32, prefix string) (string, error) {
@@ -127,8 +143,8 @@ func (a *Admin) coordinatedBy(ctx context.Context, node int32, prefix string, fi
 	var found string
 	asked := 0
 	err := until(ctx, func() error { // the first question of all makes the internal topic
-		if asked++; asked%20 == 0 { // a node that was away leads nothing any more
-			if _, err := a.ElectLeaders(ctx, kadm.ElectPreferredReplica, nil); err != nil {
+		if asked++; asked%20 == 0 {
+			if err := a.Balance(ctx); err != nil {
 				return err
 			}
 		}

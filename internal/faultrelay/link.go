@@ -26,6 +26,9 @@ type link struct {
 	relay *Relay
 	ends  [2]*net.TCPConn // by the Direction that begins there
 	own   *[2]Faults      // nil: the relay's
+	n     int             // as Vary counted it, or -1
+
+	passed [2]int64 // relay.mu guards it
 }
 
 // now is what happens to byte at of a direction, up to which byte that is so (0: to all),
@@ -127,7 +130,7 @@ func (l *link) write(ctx context.Context, d Direction, line <-chan piece) bool {
 				if _, err := to.Write(p.bytes[:n]); err != nil {
 					return false
 				}
-				l.relay.count(d, n)
+				l.relay.count(l, d, n)
 			}
 			at += int64(n)
 			if f.ResetAt > 0 && at >= f.ResetAt {

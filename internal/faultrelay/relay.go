@@ -21,6 +21,7 @@ type Relay struct {
 
 	mu       sync.Mutex
 	conns    map[*net.TCPConn]struct{}
+	links    map[*link]struct{}
 	faults   [2]Faults // by Direction
 	vary     func(n int) (toTarget, toClient Faults)
 	changed  chan struct{} // closed with every change of the faults
@@ -40,7 +41,7 @@ func New(address, target string) (*Relay, error) {
 	if err != nil {
 		return nil, err
 	}
-	r := &Relay{target: target, ln: ln, conns: map[*net.TCPConn]struct{}{}, changed: make(chan struct{})}
+	r := &Relay{target: target, ln: ln, conns: map[*net.TCPConn]struct{}{}, links: map[*link]struct{}{}, changed: make(chan struct{})}
 	ctx, stop := context.WithCancel(context.Background())
 	r.stop = stop
 	r.wg.Go(func() { r.accept(ctx) })
@@ -107,6 +108,23 @@ func (r *Relay) Passed(d Direction) int64 {
 	return r.passed[d]
 }
 
+// Open is a connection that is open.
+type Open struct {
+	N      int      // as Vary counted it; -1 for one that came without Vary
+	Passed [2]int64 // bytes that were written on, by Direction
+}
+
+// Open lists the connections that are open, in no order.
+func (r *Relay) Open() []Open {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	out := make([]Open, 0, len(r.links))
+	for l := range r.links {
+		out = append(out, Open{l.n, l.passed})
+	}
+	return out
+}
+
 // Close ends all connections and waits until none of the Relay's goroutines is left.
 // Further calls do nothing.
 func (r *Relay) Close() error {
@@ -140,8 +158,9 @@ func (r *Relay) accept(ctx context.Context) {
 			_ = c.Close()
 			continue
 		}
-		l := &link{relay: r}
+		l := &link{relay: r, n: -1}
 		if vary != nil {
+			l.n = n
 			var own [2]Faults
 			own[ToTarget], own[ToClient] = vary(n)
 			l.own = &own
@@ -162,7 +181,13 @@ func (r *Relay) serve(ctx context.Context, l *link, client *net.TCPConn) {
 	defer r.forget(target)
 	r.remember(target)
 	l.ends = [2]*net.TCPConn{client, target}
+	r.mu.Lock()
+	r.links[l] = struct{}{}
+	r.mu.Unlock()
 	l.run(ctx)
+	r.mu.Lock()
+	delete(r.links, l)
+	r.mu.Unlock()
 }
 
 // remember makes a connection one that Cut and Close end.
@@ -189,10 +214,11 @@ func (r *Relay) now(d Direction) (Faults, <-chan struct{}) {
 	return r.faults[d], r.changed
 }
 
-func (r *Relay) count(d Direction, n int) {
+func (r *Relay) count(l *link, d Direction, n int) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.passed[d] += int64(n)
+	l.passed[d] += int64(n)
 	r.writes[d]++
 }
 
