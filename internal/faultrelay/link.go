@@ -24,6 +24,7 @@ const (
 // link is one connection through the relay.
 type link struct {
 	relay *Relay
+	asked int             // which of the relay's connections it is
 	ends  [2]*net.TCPConn // by the Direction that begins there
 	own   *[2]Faults      // nil: the relay's
 	n     int             // as Vary counted it, or -1
@@ -127,6 +128,7 @@ func (l *link) write(ctx context.Context, d Direction, line <-chan piece) bool {
 				n = min(n, int(max(0, f.ResetAt-at)))
 			}
 			if !f.Swallow && n > 0 {
+				l.relay.show(l.asked, d, p.bytes[:n])
 				if _, err := to.Write(p.bytes[:n]); err != nil {
 					return false
 				}

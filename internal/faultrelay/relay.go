@@ -24,6 +24,7 @@ type Relay struct {
 	links    map[*link]struct{}
 	faults   [2]Faults // by Direction
 	vary     func(n int) (toTarget, toClient Faults)
+	watch    func(n int, d Direction, b []byte)
 	changed  chan struct{} // closed with every change of the faults
 	varied   int           // how many it was called for
 	closed   bool
@@ -67,6 +68,25 @@ func (r *Relay) Vary(faults func(n int) (toTarget, toClient Faults)) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.vary, r.varied = faults, 0
+}
+
+// Watch has bytes shown before they are written on; n counts connections from 0. As long
+// as watch does not return, those of that direction and connection wait. It is called by
+// one goroutine for each direction of a connection, and must not keep b. nil ends that.
+func (r *Relay) Watch(watch func(n int, d Direction, b []byte)) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.watch = watch
+}
+
+// show hands bytes to whoever watches.
+func (r *Relay) show(n int, d Direction, b []byte) {
+	r.mu.Lock()
+	watch := r.watch
+	r.mu.Unlock()
+	if watch != nil {
+		watch(n, d, b)
+	}
 }
 
 // SetBoth replaces the faults of both directions.
@@ -148,6 +168,7 @@ func (r *Relay) accept(ctx context.Context) {
 			return
 		}
 		r.mu.Lock()
+		asked := r.accepted
 		r.accepted++
 		refuse, vary, n := r.refusing, r.vary, r.varied
 		if vary != nil && !refuse {
@@ -158,7 +179,7 @@ func (r *Relay) accept(ctx context.Context) {
 			_ = c.Close()
 			continue
 		}
-		l := &link{relay: r, n: -1}
+		l := &link{relay: r, n: -1, asked: asked}
 		if vary != nil {
 			l.n = n
 			var own [2]Faults

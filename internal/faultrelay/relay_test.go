@@ -301,6 +301,32 @@ func TestConnectionsWithFaultsOfTheirOwn(t *testing.T) {
 	same(t, server, b)
 }
 
+func TestAWatcherSeesBytesBeforeTheyPass(t *testing.T) {
+	r, client, server := pair(t)
+	seen, pass := make(chan []byte), make(chan struct{})
+	r.Watch(func(n int, d Direction, b []byte) {
+		if n == 0 && d == ToTarget {
+			seen <- bytes.Clone(b)
+			<-pass
+		}
+	})
+	b := noise(100)
+	if _, err := client.Write(b); err != nil {
+		t.Fatal(err)
+	}
+	if got := <-seen; !bytes.Equal(got, b) {
+		t.Errorf("%d bytes, not those that were sent", len(got))
+	}
+	silent(t, server)
+	close(pass)
+	if _, err := io.ReadFull(server, make([]byte, len(b))); err != nil {
+		t.Error(err)
+	}
+	r.Watch(nil)
+	send(t, client, b)
+	same(t, server, b)
+}
+
 func TestCutAndRefuse(t *testing.T) {
 	r, client, server := pair(t)
 	r.Cut()
