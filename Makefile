@@ -12,7 +12,7 @@ LATER ?= TestAcksZero|TestClients|TestConformance|TestContract|TestCoordinators|
 LATER_SKIP ?= TestClientsAreExact/.*/directly|TestJavaClientsOfTwoGenerations/3
 # What has a target of its own and is no part of this (^$$ for nothing): loads, what waits for
 # minutes, and a table of tools whose outputs come in their own time.
-APART ?= TestSoak|TestRenewalsAtAnyMoment|TestNoClientNoticesRenewals/sessions|TestToolsDoAsDirectly|TestABrokerInTroubleAtAnyStepOfARenewal|TestMetricsAndLargeFrames
+APART ?= TestSoak|TestRenewalsAtAnyMoment|TestNoClientNoticesRenewals/sessions|TestToolsDoAsDirectly|TestABrokerInTroubleAtAnyStepOfARenewal|TestMetricsAndLargeFrames|TestAProcessInTroubleAtAStepOfARenewal
 # All that are supported, for integration-matrix.
 MATRIX ?= processes:4.4.0 processes:4.2.0 processes:4.0.0 processes:3.9.1 processes:3.8.1
 # Each fuzz target for so long, and so many of them at a time.
@@ -75,7 +75,7 @@ renewals: ## RENEWALS renewals behind all that may be in flight (KIND=reauthenti
 	  go test -race -v -count=1 -timeout 3h -tags integration -run 'TestRenewalsAtAnyMoment$$' ./integration
 
 trouble: $(NOSKIP) ## brokers killed, stopped and slow at each step of a re-authentication and a swap
-	$(GOTEST) -count=1 -timeout 30m -tags integration -run TestABrokerInTroubleAtAnyStepOfARenewal ./integration | $(NOSKIP)
+	DOORKEEPER_TROUBLE=full $(GOTEST) -count=1 -timeout 30m -tags integration -run 'Test(ABroker|AProcess)InTroubleAtA.*StepOfARenewal' ./integration | $(NOSKIP)
 
 tools: $(NOSKIP) ## Kafka's command-line tools, directly and through the gateway
 	$(GOTEST) -count=1 -timeout 30m -tags integration -run TestToolsDoAsDirectly ./integration | $(NOSKIP)

@@ -16,6 +16,7 @@
 //   - DOORKEEPER_CONFORMANCE_REPORT: where TestConformance writes its report; otherwise
 //     it checks docs/conformance.md
 //   - DOORKEEPER_SLOW: full, for slow readers of answers of 100 MB, and 200 that pause
+//   - DOORKEEPER_TROUBLE: full, for a broker killed, stopped and late at each step of a renewal
 //   - DOORKEEPER_SOAK: how long tests that load for a time do so, e.g. 10m
 //   - DOORKEEPER_RENEWAL, DOORKEEPER_RENEWAL_MODE, DOORKEEPER_RENEWAL_KIND: for how long,
 //     over which ends and in which way sessions are renewed (renewal_test.go)
