@@ -4,7 +4,7 @@ package integration
 
 // This file proves what takes a cluster with settings of its own: clients' metrics (KIP-714)
 // get to a broker with a plugin for them as they do directly, over renewals of the session
-// and up to the last push of a client that closes; 90 MB in one request and 120 MB in one
+// and up to the last push of librdkafka when it closes; 90 MB in one request and 120 MB in one
 // answer pass, where brokers and limits.frame let them, and end with a line that says so
 // where not; and readers that stop in the midst of 50 MB cost the gateway little, disturb
 // nobody, and read on to the last byte.
@@ -78,8 +78,8 @@ func telemetryAsDirectly(t *testing.T, c *harness.Cluster) {
 		})
 	}
 
-	// Java pushes for as long as a few lives of its session last, and once more at its end;
-	// so does librdkafka. As directly, so through the gateway.
+	// Java and librdkafka push for as long as a few lives of their sessions last, librdkafka
+	// once more at its end (Java does so now and then). As directly, so through the gateway.
 	var clients sync.WaitGroup
 	outputs := make([]string, 4)
 	for i, s := range sides { // pushes of both at the same time
