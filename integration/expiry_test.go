@@ -210,6 +210,7 @@ func judgeRenewals(ctx context.Context, t *testing.T, g *harness.Gateway, life t
 	t.Helper()
 	ends, longest, lines := map[string]int{}, time.Duration(0), 0
 	unanswered := map[string]int{}
+	told := metricsNow(ctx, t, g).Sum(renewals, `result="ok"`) // each had its line before
 	for _, l := range g.Lines() {
 		switch l["msg"] {
 		case "session ended":
@@ -236,8 +237,8 @@ func judgeRenewals(ctx context.Context, t *testing.T, g *harness.Gateway, life t
 	if longest <= life {
 		t.Errorf("the longest session lasted %v: it proves nothing on tokens of %v", longest, life)
 	}
-	if float64(lines) != ok || ok == 0 {
-		t.Errorf("%d lines tell of %v renewals", lines, ok)
+	if float64(lines) < told || float64(lines) > ok || ok == 0 { // clients that live still renew
+		t.Errorf("%d lines tell of %v to %v renewals", lines, told, ok)
 	}
 	// Idle legs that closed at risk, and node status's own legs, which are made anew.
 	if idle := m.Sum("doorkeeper_client_legs_accepted_total") + risk/4; risk < ok || risk-ok > idle {
