@@ -30,7 +30,8 @@ import (
 
 const (
 	// swapPatience is how long requests wait for a new leg when the old one may take no
-	// more; the attempt that is under way then may still end. It is below the request timeout of every client known (librdkafka's 60 s, Java's 30).
+	// more; the attempt that is under way then may still end. It is below the request
+	// timeout of every client known (librdkafka's 60 s, Java's 30).
 	swapPatience = 15 * time.Second
 	// The pauses between two attempts grow from swapPauseFirst to swapPauseLast, and are
 	// spread by a half.

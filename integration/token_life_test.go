@@ -3,8 +3,8 @@
 package integration
 
 // This file proves that tokens can be short-lived for months: with an expiry of 40 s, a
-// longest life of 2 min and a sweep every 5 s, clients of 20 owners come and go for a
-// minute (DOORKEEPER_TOKEN_LIFE says for how long otherwise, e.g. 12m), and no login of
+// longest life of 2 min and a sweep every 5 s, clients of 20 owners come and go for two
+// minutes (DOORKEEPER_TOKEN_LIFE says for how long otherwise, e.g. 12m), and no login of
 // theirs fails. The controller is asked for as many tokens as the schedule says, no owner
 // ever has more than two, hardly a login is refused by a broker, and nothing is left after
 // a stop with tokens.expire_on_stop.
@@ -37,7 +37,7 @@ func TestTokenLifeUnderLoad(t *testing.T) {
 	const life = 40 * time.Second
 	load, long := tokenLifeFor(t)
 	if !long {
-		load = time.Minute
+		load = 2 * time.Minute
 	}
 	c := ownCluster(t, harness.ClusterConfig{TokenExpiry: life, TokenMax: 2 * time.Minute, TokenCheck: 5 * time.Second})
 	// A life of a day is asked for, and cut without an error.

@@ -236,19 +236,18 @@ func overSwaps(ctx context.Context, t *testing.T, c *renewing, g *harness.Gatewa
 	)
 	asked := c.relay.Accepted()
 	var used atomic.Int32
-	vary := func(skip int) {
+	vary := func() {
 		c.relay.Vary(func(n int) (toTarget, toClient faultrelay.Faults) {
-			if n < skip || n >= skip+len(faults) {
+			if n >= len(faults) {
 				return toTarget, toClient
 			}
 			used.Add(1)
-			f := faults[n-skip]
-			return f.toTarget, f.toClient
+			return faults[n].toTarget, faults[n].toClient
 		})
 	}
 	defer c.relay.Vary(nil)
 	if !fresh {
-		vary(0)
+		vary()
 	}
 	legs := make([]*harness.Raw, len(faults))
 	var opening errgroup.Group
@@ -266,7 +265,7 @@ func overSwaps(ctx context.Context, t *testing.T, c *renewing, g *harness.Gatewa
 	}
 	must(t, opening.Wait())
 	if fresh {
-		vary(0)
+		vary()
 	}
 	var lived, answers atomic.Int32
 	var all errgroup.Group
